@@ -148,8 +148,7 @@ package final class ReplayLog: Sendable {
         mayWait: Bool,
         repeated: (RESPNode) -> (any FunctionCall)?,
     ) async throws(RedisError) -> RESPReply {
-        try await self.onServer { server throws(RedisError) in
-            let replays = self.state.withLock { $0.replays }
+        try await self.onServer { server, replays throws(RedisError) in
             if let entry { try await self.reclaimUnowned(entry, on: server) }
             let command = entry.map { self.adapted(call, about: $0).command } ?? call.command
             let reply = try await client.send(
@@ -184,12 +183,11 @@ package final class ReplayLog: Sendable {
         repeated: (RESPNode) -> [(any FunctionCall)?],
     ) async throws(RedisError) -> RESPReply? {
         var mustPart = false
-        let reply = try await self.onServer { server throws(RedisError) in
+        let reply = try await self.onServer { server, replays throws(RedisError) in
             mustPart = self.state.withLock { state in
                 entries.contains { state.isForeign($0) || state.lost.contains($0) }
             }
             guard !mustPart else { return .null }
-            let replays = self.state.withLock { $0.replays }
             let command = call.command
             let reply = try await client.send(
                 command,
@@ -210,8 +208,7 @@ package final class ReplayLog: Sendable {
 
     /// Reads from the server that knows what this process wrote, after any replay: another might lack what was written last.
     func read(_ command: RedisCommand, over client: RedisClient) async throws(RedisError) -> RESPReply {
-        try await self.onServer { server throws(RedisError) in
-            let replays = self.state.withLock { $0.replays }
+        try await self.onServer { server, replays throws(RedisError) in
             let reply = try await client.send(command, on: self.tag, options: .init(isIdempotent: true, server: server))
             try self.remember(writtenTo: server, after: replays) { $0.expire(.now) }
             return reply
@@ -219,14 +216,19 @@ package final class ReplayLog: Sendable {
     }
 
     /// Performs a call on the server of the shard; when another has taken over, it replays there and performs the call again.
+    ///
+    /// - Parameter call: performs the call on a server, after so many replays have begun.
     private func onServer(
-        _ call: (RedisServerIdentity) async throws(RedisError) -> RESPReply
+        _ call: (_ server: RedisServerIdentity, _ replays: UInt64) async throws(RedisError) -> RESPReply
     ) async throws(RedisError) -> RESPReply {
         while true {
             let server = try await self.server()
+            let replays = self.state.withLock { $0.replays }
             do throws(RedisError) {
-                return try await call(server)
+                return try await call(server, replays)
             } catch  where error.code == .serverChanged {
+                // Of a replay that has begun since, the next call learns the server: another one would only undo more calls.
+                guard self.state.withLock({ $0.replays }) == replays else { continue }
                 await self.replay(after: server)
             }
         }
@@ -371,7 +373,11 @@ package final class ReplayLog: Sendable {
                 let (found, holder) = (current.server, current.holder)
                 let last = self.state.withLock { $0.holder }
                 if found == server {
-                    // The caller's connection leads elsewhere until it notices.
+                    // The caller's connection leads elsewhere until it notices. Behind one address it may be the newer one.
+                    if self.client.topology.hasOneAddress {
+                        let (age, reason) = (RedisClient.misleadingAgeMin, "another connection has met another server")
+                        await self.client.reconnect(for: self.tag, olderThan: age, because: reason)
+                    }
                     try? await Task.sleep(for: Self.pause)
                 } else if let last, let holder, holder.isPlannedMove(from: last) {
                     // The slot moved with everything that was written.

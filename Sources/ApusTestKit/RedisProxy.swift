@@ -68,6 +68,15 @@ package final class RedisProxy: Sendable {
     fileprivate final class Rules: Sendable {
         private let rule = Mutex(Rule())
         private let answered = Mutex(0)
+        private let destination: Mutex<Int>
+
+        init(port: Int) { self.destination = Mutex(port) }
+
+        /// The port of the server that new connections lead to.
+        var port: Int {
+            get { self.destination.withLock { $0 } }
+            set { self.destination.withLock { $0 = newValue } }
+        }
 
         func set(_ rule: Rule) {
             self.rule.withLock { $0 = rule }
@@ -95,12 +104,12 @@ package final class RedisProxy: Sendable {
 
     /// Listens on a free port of the loopback for clients of the server at `port`.
     package static func start(to port: Int) async throws -> RedisProxy {
-        let rules = Rules()
+        let rules = Rules(port: port)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.autoRead, value: false)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(RedisProxyHandler(port: port, rules: rules))
+                    try channel.pipeline.syncOperations.addHandler(RedisProxyHandler(port: rules.port, rules: rules))
                 }
             }
             .bind(host: "127.0.0.1", port: 0)
@@ -118,6 +127,9 @@ package final class RedisProxy: Sendable {
     package func set(_ behavior: Behavior, for commands: Set<String>? = nil) {
         self.rules.set(Rule(behavior: behavior, commands: commands))
     }
+
+    /// Leads the connections that are made from now on to the server at another port; those that exist stay with theirs.
+    package func redirect(to port: Int) { self.rules.port = port }
 
     /// Stops accepting connections.
     package func stop() async { try? await self.channel.close().get() }

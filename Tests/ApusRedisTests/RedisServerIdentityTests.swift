@@ -1,5 +1,6 @@
 import ApusRedis
 import ApusTestKit
+import NIOCore
 import Testing
 
 @Suite struct RedisServerIdentityTests {
@@ -33,6 +34,44 @@ import Testing
                 return count != nil
             }
             #expect(count == 2)
+        }
+    }
+
+    @Test func `Behind one address, a connection to another server than a command is for is replaced`() async throws {
+        let (tag, ping) = (HashTag(ofKey: "{a}key"), RedisCommand("PING"))
+        try await RedisServer.with { old in
+            try await RedisServer.with { new in
+                let proxy = try await RedisProxy.start(to: old.port)
+                try await withClient(of: proxy.url) { client in
+                    let eventLoop = client.eventLoopGroup.any()
+                    let blocking = client.blockingConnection(for: tag, on: eventLoop)
+                    _ = try await client.send(ping, on: tag, eventLoop: eventLoop).get()
+                    _ = try await blocking.send(ping, blocking: .zero)
+                    proxy.redirect(to: new.port)
+                    var found: RedisServerIdentity?
+                    try await withClient(of: new.tcpURL) { found = try await $0.serverIdentity(for: tag) }
+                    let server = try #require(found)
+                    try await eventually("the loop's connection leads to the new server") {
+                        do {
+                            let options = RedisClient.Options(isIdempotent: true, server: server)
+                            _ = try await client.send(ping, on: tag, options: options, eventLoop: eventLoop).get()
+                            return true
+                        } catch let error as RedisError where error.code == .serverChanged {
+                            return false
+                        }
+                    }
+                    try await eventually("so does the connection of blocking reads") {
+                        do throws(RedisError) {
+                            _ = try await blocking.send(ping, blocking: .zero, server: server)
+                            return true
+                        } catch  where error.code == .serverChanged {
+                            return false
+                        }
+                    }
+                    await blocking.close()
+                }
+                await proxy.stop()
+            }
         }
     }
 

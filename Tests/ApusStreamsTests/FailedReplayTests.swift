@@ -3,11 +3,13 @@ import ApusInstallation
 import ApusRedis
 import ApusTestKit
 import Logging
+import NIOCore
+import NIOPosix
 import Testing
 
 @testable import ApusStreams
 
-/// Tests replays that cannot succeed before somebody has put the server right.
+/// Tests replays that do not succeed at once.
 @Suite struct FailedReplayTests {
     /// Returns the times before so many tries that fail for one reason.
     private static func pauses(after code: RedisError.Code, count: Int) -> [Duration] {
@@ -67,6 +69,50 @@ import Testing
             await replay.value
             #expect(recording.count(.warning) == 1 && recording.count(.notice) == 1)
             #expect(observer.counts.replayed == 1)
+        }
+    }
+
+    @Test func `A replay replaces the connections that lead to the server which had the address before`() async throws {
+        try await RedisServer.with { old in
+            try await RedisServer.with { new in
+                let proxy = try await RedisProxy.start(to: old.port)
+                let client = try RedisClient(
+                    configuration: RedisConfiguration(url: proxy.url),
+                    eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                    logger: RecordingLog().logger,
+                )
+                let (tag, ping) = (HashTag("q0"), RedisCommand("PING"))
+                let log = ReplayLog(
+                    tag: tag,
+                    client: client,
+                    consumer: StreamConsumer(group: StreamGroup.dispatcher, name: "me"),
+                    leaseMilliseconds: 600_000,
+                    budget: ReplayBudget(shards: 1),
+                    observer: RecordingObserver(),
+                    logger: RecordingLog().logger,
+                )
+                for eventLoop in client.eventLoopGroup.makeIterator() {
+                    _ = try await client.send(ping, on: tag, eventLoop: eventLoop).get()
+                }
+                let former = try await log.server()
+                proxy.redirect(to: new.port)
+                // It is the only connection that is made from now on, and the former server answers all others.
+                let blocking = client.blockingConnection(for: tag)
+                try await eventually("the log knows the new server") {
+                    let server = try await log.server()
+                    do throws(RedisError) {
+                        _ = try await blocking.send(ping, blocking: .zero, server: server)
+                        return true
+                    } catch  where error.code == .serverChanged {
+                        await log.replay(after: server)
+                        return false
+                    }
+                }
+                #expect(try await log.server() != former)
+                await blocking.close()
+                await client.close()
+                await proxy.stop()
+            }
         }
     }
 }

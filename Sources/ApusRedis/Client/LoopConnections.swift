@@ -124,11 +124,11 @@ final class LoopConnections {
     }
 
     /// Replaces the connection to a server if it is older than the given age.
-    func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
-        let error = RedisError(.disconnected, "the server did not answer reads")
+    func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount, because reason: String) {
         for isConfirmed in [false, true] {
             let key = Key(endpoint: endpoint, isConfirmed: isConfirmed)
-            self.connections[key]?.discard(olderThan: age, because: error)
+            guard let connection = self.connections[key], let live = connection.live else { continue }
+            connection.discard(live, olderThan: age, because: RedisError(.disconnected, reason))
         }
     }
 
@@ -170,9 +170,14 @@ final class LoopConnections {
             mayWait: request.mayWait,
         ) { result in
             guard case .failure(let error) = result else { return receive(result) }
+            switch error.code {
             // The server was demoted or has lost its master: the address may lead to another one by now.
-            if error.code == .readOnly || error.code == .masterDown {
-                self.connections[key]?.discard(connection, because: error)
+            case .readOnly, .masterDown: self.connections[key]?.discard(connection, because: error)
+            // So it may when the command is meant for another server at this address.
+            case .serverChanged where self.topology.hasOneAddress:
+                let age = TimeAmount(RedisClient.misleadingAgeMin)
+                self.connections[key]?.discard(connection, olderThan: age, because: error)
+            default: break
             }
             self.failed(request, error, at: key.endpoint, attempt: attempt, receive)
         }

@@ -120,17 +120,13 @@ final class ReconnectingConnection {
         return self.eventLoop.makeSucceededVoidFuture()
     }
 
-    /// Discards the connection after the server said that it is no longer the right one.
-    func discard(_ connection: RedisConnection, because error: RedisError) {
-        guard case .open(let current, let since) = self.state, current === connection else { return }
+    /// Discards the connection if it has at least the given age, because its server is not the right one or does not answer.
+    func discard(_ connection: RedisConnection, olderThan age: TimeAmount = .zero, because error: RedisError) {
+        guard case .open(let current, let since) = self.state, current === connection,
+            self.eventLoop.now - since >= age
+        else { return }
         connection.close(error)
         self.lost(connection, since: since)
-    }
-
-    /// Discards the connection if it is older than the given age.
-    func discard(olderThan age: TimeAmount, because error: RedisError) {
-        guard case .open(let current, let since) = self.state, self.eventLoop.now - since >= age else { return }
-        self.discard(current, because: error)
     }
 
     private func join(_ promise: EventLoopPromise<RedisConnection>) -> EventLoopFuture<RedisConnection> {

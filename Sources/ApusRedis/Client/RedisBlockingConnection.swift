@@ -88,6 +88,10 @@ public final class RedisBlockingConnection: Sendable {
     private func isElsewhere(after error: RedisError) async -> Bool {
         // A server that loads its data answers at once: on the same connection a loop of reads would spin.
         if [.readOnly, .masterDown, .loading].contains(error.code) { await self.discard(error) }
+        // Behind one address the command may be meant for the server that has taken it over.
+        if error.code == .serverChanged, self.client.topology.hasOneAddress {
+            await self.discard(error, olderThan: TimeAmount(RedisClient.misleadingAgeMin))
+        }
         guard let endpoint = try? await self.eventLoop.submit({ self.state.value.endpoint }).get() else {
             self.client.topology.failed(nil)
             return false
@@ -285,10 +289,10 @@ public final class RedisBlockingConnection: Sendable {
         }.get()
     }
 
-    private func discard(_ error: RedisError) async {
+    private func discard(_ error: RedisError, olderThan age: TimeAmount = .zero) async {
         _ = try? await self.eventLoop.submit {
             guard let connection = self.state.value.connection, let live = connection.live else { return }
-            connection.discard(live, because: error)
+            connection.discard(live, olderThan: age, because: error)
         }.get()
     }
 }

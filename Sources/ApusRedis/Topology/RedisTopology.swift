@@ -102,6 +102,9 @@ extension RedisTopology {
         eventLoop.makeSucceededVoidFuture()
     }
 
+    /// True when one address stands for the server, whichever it is: connections of different times may lead to different ones.
+    package var hasOneAddress: Bool { self is SingleServerTopology }
+
     /// Returns the servers of some slots, each with the first of its tags.
     ///
     /// - Throws: the error of ``unknownServer(ofSlot:)`` when one is not known.
