@@ -1,3 +1,4 @@
+import ApusMetrics
 import ApusRedis
 import ApusService
 import ApusTestKit
@@ -30,6 +31,33 @@ import Testing
             )
             #expect(right == .ok())
             #expect(wrong == .failing("Redis at \(place) refuses the user or the password."))
+        }
+    }
+
+    @Test func `A master that answers is no Redis to work with while no Sentinel confirms it`() async throws {
+        try await RedisSentinels.with { group in
+            var catalogue = MetricCatalogue()
+            let metrics = RedisMetrics(&catalogue)
+            let registry = MetricRegistry(catalogue)
+            let client = try RedisClient(
+                configuration: RedisConfiguration(url: group.url),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                observer: RedisCounts(metrics: metrics, shared: registry.shared),
+            )
+            func isConnected() async -> Bool {
+                String(decoding: await registry.exposition(.prometheusText), as: UTF8.self)
+                    .contains("apus_redis_connected 1\n")
+            }
+            let masters = try await client.masters()
+            for sentinel in group.sentinels.dropFirst() { await sentinel.kill() }
+            _ = try await client.send(RedisCommand("PING"), to: masters[0])
+            let (away, isCounted) = (await CheckResult.redis(client), await isConnected())
+            #expect(away != .ok() && !isCounted)
+            for sentinel in group.sentinels.dropFirst() { try await sentinel.launch() }
+            try await eventually("they confirm it") { await CheckResult.redis(client) == .ok() }
+            #expect(await isConnected())
+            await client.close()
         }
     }
 

@@ -59,6 +59,11 @@ final class ReconnectingConnection {
         self.logger = logger
     }
 
+    /// The observer of connections. Where masters are confirmed, one that was made without that carries no work, and is not reported.
+    private var connectionObserver: (any RedisObserver)? {
+        self.topology == nil && self.reported?.confirmsMasters == true ? nil : self.observer
+    }
+
     /// The open connection; nil when there is none right now.
     var live: RedisConnection? {
         guard case .open(let connection, _) = self.state, connection.isOpen else { return nil }
@@ -114,7 +119,7 @@ final class ReconnectingConnection {
             return promise.futureResult.map { _ in }.recover { _ in }
         case .open(let connection, _):
             self.state = .closed
-            self.observer?.connectionEnded()
+            self.connectionObserver?.connectionEnded()
             return connection.close()
         }
         return self.eventLoop.makeSucceededVoidFuture()
@@ -178,7 +183,7 @@ final class ReconnectingConnection {
         }
         self.state = .open(connection, since: now)
         self.reported?.connectionAttempted(to: self.endpoint, isMade: true)
-        self.observer?.connectionMade(isAgain: self.wasLost)
+        self.connectionObserver?.connectionMade(isAgain: self.wasLost)
         connection.closeFuture.assumeIsolated().whenComplete { _ in self.lost(connection, since: now) }
         promise.succeed(connection)
     }
@@ -213,7 +218,7 @@ final class ReconnectingConnection {
         self.delayNextAttempt()
         self.lostAt = now
         self.wasLost = true
-        self.observer?.connectionEnded()
+        self.connectionObserver?.connectionEnded()
         self.logger.warning(
             "redis connection lost",
             metadata: ["server": "\(self.endpoint)", "reason": "\(connection.closeReason?.message ?? "unknown")"],

@@ -11,12 +11,12 @@ public protocol RedisObserver: Sendable {
     ///   - nanoseconds: the time from sending to the end; nil for a read that may block, whose time says nothing about Redis.
     func commandEnded(_ name: String, _ ending: RedisCommandEnding, nanoseconds: Int64?)
 
-    /// Called when a connection was made, is logged in, and answers.
+    /// Called when a connection was made, is logged in, and answers. With Sentinels only those count that they have confirmed.
     ///
     /// - Parameter isAgain: true when it replaces a connection that was lost.
     func connectionMade(isAgain: Bool)
 
-    /// Called when an established connection is gone: lost, or closed by its owner.
+    /// Called when such a connection is gone: lost, or closed by its owner.
     func connectionEnded()
 }
 

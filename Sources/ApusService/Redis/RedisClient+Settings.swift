@@ -184,7 +184,7 @@ extension RedisClient {
     /// The longest wait for a server's answer to a check.
     private static let checkMax = Duration.seconds(1)
 
-    /// Returns the servers of a list that do not answer, each with its error.
+    /// Returns the masters of a list that do not answer, each with its error.
     package func silent(of servers: [RedisEndpoint]) async -> [(server: RedisEndpoint, error: RedisError)] {
         await withTaskGroup(of: (RedisEndpoint, RedisError)?.self) { group in
             for server in servers {
@@ -192,7 +192,7 @@ extension RedisClient {
                     // The command keeps its own patience: one that runs out ends a connection that others wait on.
                     let error = await firstWithin(Self.checkMax) { () -> RedisError? in
                         do throws(RedisError) {
-                            _ = try await self.send(RedisCommand("PING"), to: server, options: Options(patience: .zero))
+                            try await self.ping(server)
                             return nil
                         } catch {
                             return error
@@ -205,6 +205,17 @@ extension RedisClient {
             var silent: [(RedisEndpoint, RedisError)] = []
             for await found in group { if let found { silent.append(found) } }
             return silent.sorted { "\($0.0)" < "\($1.0)" }
+        }
+    }
+
+    /// Asks a server for an answer over a connection that work may use: with Sentinels that is one which they have confirmed.
+    private func ping(_ server: RedisEndpoint) async throws(RedisError) {
+        let (command, options) = (RedisCommand("PING"), Options(patience: .zero))
+        if self.topology.confirmsMasters {
+            // There is one master, which has every slot.
+            _ = try await self.send(command, on: HashTag("ping"), options: options)
+        } else {
+            _ = try await self.send(command, to: server, options: options)
         }
     }
 }
