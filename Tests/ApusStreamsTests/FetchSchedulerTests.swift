@@ -313,6 +313,28 @@ import Testing
         #expect(scheduler.watch(group: 2) == FetchScheduler.Watch(feeds: [0, 2], streams: ["bulk", "plan"], count: 1))
     }
 
+    @Test(arguments: [(16, 4), (100, 1)])
+    func `The streams of one blocking read share the bytes that its answer may have`(_ kibibytes: Int, _ count: Int) {
+        let streams = (0..<64).map { "s\($0)" }
+        var scheduler = FetchScheduler(
+            streams.map { ShardConsumer.Feed($0, inHandMax: 64, countPerRead: 64, watch: .foreign) },
+            now: Self.now
+        )
+        let message = Array(repeating: UInt8(0), count: kibibytes * 1_024)
+        for read in scheduler.takeOwnReads() {
+            let entry = StreamEntry(stream: read.stream, id: "1-0", message: message)
+            #expect(scheduler.arrived(entry, ownedAt: Self.now) == .begin)
+            scheduler.ended(read, with: 1)
+            #expect(scheduler.ended(entry) == nil)
+        }
+        // Each by itself may bring as much as may be in hand of it.
+        let alone = scheduler.takeOwnReads()
+        #expect(alone.allSatisfy { $0.count == min(64, StreamLimits.inHandBytesMax / message.count) })
+        for read in alone { scheduler.ended(read, with: 0) }
+        let watch = scheduler.watch(group: 0)
+        #expect(watch?.streams.count == 64 && watch?.count == count)
+    }
+
     @Test func `A blocking read that found little rests, and its streams are not read by themselves meanwhile`() {
         var scheduler = Self.scheduler(["a": 16, "b": 16])
         Self.read(&scheduler)

@@ -59,10 +59,14 @@ struct FetchScheduler {
         /// The number of held entries that count against the credit.
         var busyCount: Int { self.held.count - min(self.waitingCount, self.waitingMax) }
         /// The number of entries that may be read: as many as fit by number and by their expected bytes, and at least one while there is room.
-        var credit: Int {
+        var credit: Int { self.credit(streamsPerRead: 1) }
+
+        /// Returns the number of entries that a read of so many streams may bring of this one: one answer brings those of all, so that each
+        /// has its part of the bytes, but at least one entry while there is room.
+        func credit(streamsPerRead: Int) -> Int {
             let bytes = self.bytesInHandMax - self.heldBytes
             guard bytes > 0, !self.isPaused else { return 0 }
-            return max(0, min(self.inHandMax - self.busyCount, max(1, bytes / self.bytesExpected)))
+            return max(0, min(self.inHandMax - self.busyCount, max(1, bytes / streamsPerRead / self.bytesExpected)))
         }
         var hasRoom: Bool { self.busyCount - self.queue.count < self.inHandMax }
     }
@@ -89,7 +93,7 @@ struct FetchScheduler {
     struct Watch: Hashable {
         let feeds: [Int]
         let streams: [String]
-        /// The maximum of entries of each stream: as many as the one with the least credit has room for.
+        /// The maximum of entries of each stream: as many as the one with the least credit has room for in an answer that all share.
         let count: Int
     }
 
@@ -399,7 +403,9 @@ struct FetchScheduler {
     private func wanted(_ group: Int) -> Watch? {
         guard !self.isStopped else { return nil }
         let feeds = self.groups[group].filter { self.isWatchable($0) }
-        let counts = feeds.map { min(self.states[$0].credit, self.states[$0].countPerRead) }
+        let counts = feeds.map {
+            min(self.states[$0].credit(streamsPerRead: feeds.count), self.states[$0].countPerRead)
+        }
         guard let count = counts.min() else { return nil }
         return Watch(feeds: feeds, streams: feeds.map { self.streams[$0] }, count: count)
     }
