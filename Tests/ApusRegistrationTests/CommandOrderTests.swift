@@ -11,6 +11,10 @@ import Testing
 
 /// The wait of a command for those before it.
 @Suite struct CommandOrderTests {
+    private final class Wait: Sendable {
+        let hasEnded = Mutex(false)
+    }
+
     @Test func `A command waits until another process has handled the one before it`() async throws {
         try await RedisServer.with { server in
             let client = try RedisClient(
@@ -38,14 +42,14 @@ import Testing
             let (one, other) = (consumer("one"), consumer("other"))
             let (first, second) = (try await deliver(to: other), try await deliver(to: one))
             let order = CommandOrder(streams.entries, one, waitMax: .seconds(600))
-            let hasEnded = Mutex(false)
+            let wait = Wait()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     try await order.waitForEarlier(than: second)
-                    hasEnded.withLock { $0 = true }
+                    wait.hasEnded.withLock { $0 = true }
                 }
                 try await eventually("it looks again") { try await looks() > 1 }
-                #expect(hasEnded.withLock { $0 } == false)
+                #expect(wait.hasEnded.withLock { $0 } == false)
                 try await streams.entries.acknowledge([first], by: other, tag: keys.tag)
                 try await group.waitForAll()
             }
