@@ -353,13 +353,14 @@ struct RegisterTests {
             func take(_ user: String, changedAfter milliseconds: Int64?) async throws -> RegisterResult.Change {
                 var registration = DeviceRegistration(device: "phone", provider: .apns, token: StoreFixture.token("t"))
                 registration.user = user
-                return try await store.register(
+                let results = await store.register(
                     app,
-                    registration,
-                    asOf: past,
-                    changedAt: milliseconds.map { past.advanced(byMilliseconds: $0) },
-                    importing: .whole,
-                ).change
+                    [registration],
+                    asOf: [past],
+                    changedAt: [milliseconds.map { past.advanced(byMilliseconds: $0) }],
+                    importing: [.whole],
+                )
+                return try results[0].get().change
             }
             #expect(try await take("ann", changedAfter: nil) == .created)
             #expect(try await take("", changedAfter: 1) == .updated)
