@@ -154,6 +154,8 @@ extension SimulationAudit {
 
     /// The reasons of recipients that may be counted only: no route leads to them, they are not there, or their work was given up.
     private static let unlistedReasons: Set<Reason> = [.deviceGone, .noRoute, .unknown, .other]
+    /// Those of recipients that may be counted only because their send ended while the server that has their devices was away.
+    private static let unreadReasons: Set<Reason> = [.cancelled, .payload]
 
     /// Each recipient is listed with one outcome for a publisher who wants to know it.
     func listings() -> [String] {
@@ -164,7 +166,8 @@ extension SimulationAudit {
                 let end = self.simulation.endings[send.key]
             else { continue }
             let listed = self.simulation.listings[send.key] ?? [:]
-            let isUnlisted = { (count: OutcomeCount) in Self.unlistedReasons.contains(count.reason) }
+            let mayBeUnlisted = Self.unlistedReasons.union(self.plan.masters > 1 ? Self.unreadReasons : [])
+            let isUnlisted = { (count: OutcomeCount) in mayBeUnlisted.contains(count.reason) }
             let unlisted = receipt.counts.reduce(0) { isUnlisted($1) ? $0 + $1.count : $0 }
             let count = UInt64(listed.count)
             if count > receipt.planned || count + unlisted < receipt.planned {
