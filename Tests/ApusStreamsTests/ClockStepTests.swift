@@ -139,6 +139,11 @@ import Testing
             for (id, at) in scores {
                 _ = try await send(RedisCommand("ZADD", .text(keys.due), .integer(at), .text(id)))
             }
+            // So many sends begin before the retry that its page has no room for it.
+            let sooner = (0..<10_000).flatMap { number -> [RedisArgument] in
+                [.integer(ahead + 300_000), .text("demo/sooner-\(number)/plan/1")]
+            }
+            _ = try await send(RedisCommand("ZADD", [.text(keys.due)] + sooner))
             let read = RedisCommand("HSET", .text(keys.claims), "read_at", .integer(ahead))
             _ = try await send(read)
             let streams = [Entries.ClaimRequest(keys.work(RouteNumber(1), .bulk))]

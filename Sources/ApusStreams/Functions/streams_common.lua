@@ -271,6 +271,29 @@ end
 
 local CLOCK_STEP_MIN_MS = 1000 -- less delays no retry by much
 local RETRIES_MOVED_MAX = 10000 -- of a shard that move along with the clock
+local DUE_LOOKED_AT_MAX = 100000 -- of its scheduled messages, among which they are found
+local DUE_PAGE = 10000
+
+-- Returns the retries of a shard that are not due yet, each with its time, in one list.
+local function waiting_retries(due, now)
+    local retries = {}
+    for first = 0, DUE_LOOKED_AT_MAX - DUE_PAGE, DUE_PAGE do
+        local found = redis.call('ZRANGEBYSCORE', due, digits(now), '+inf', 'WITHSCORES', 'LIMIT', first, DUE_PAGE)
+        for index = 1, #found, 2 do
+            if not string.find(found[index], '/plan/%d+$') then
+                retries[#retries + 1] = found[index]
+                retries[#retries + 1] = found[index + 1]
+            end
+            if #retries == 2 * RETRIES_MOVED_MAX then
+                return retries
+            end
+        end
+        if #found < 2 * DUE_PAGE then
+            break
+        end
+    end
+    return retries
+end
 
 -- Notes the time of the server. Where it has gone back since it was last noted, the times of retries move along, so that they wait as long as
 -- they were to. The time at which a publisher wants a send to begin stays.
@@ -281,11 +304,9 @@ local function note_time(tag, now)
     if step < CLOCK_STEP_MIN_MS then
         return
     end
-    local found = redis.call('ZRANGEBYSCORE', due, digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, RETRIES_MOVED_MAX)
-    for index = 1, #found, 2 do
-        if not string.find(found[index], '/plan/%d+$') then
-            redis.call('ZADD', due, 'XX', digits(tonumber(found[index + 1]) - step), found[index])
-        end
+    local retries = waiting_retries(due, now)
+    for index = 1, #retries, 2 do
+        redis.call('ZADD', due, 'XX', digits(tonumber(retries[index + 1]) - step), retries[index])
     end
 end
 
