@@ -145,6 +145,14 @@ public struct Mailboxes: Sendable {
         return try Admission(answer, of: AdmitSendCall.function)
     }
 
+    /// Forgets that a direct send was admitted that is refused all the same: a server that takes over, and has not its receipt, must not know its
+    /// key either.
+    ///
+    /// - Parameter home: the tag of the send's home shard.
+    package func forgetAdmission(of entry: StreamEntry, home: HashTag) {
+        self.access.replayLogs[home]?.forgetAdmission(of: entry.name)
+    }
+
     /// Returns true when the server has forgotten an entry and its publication, which a replay has restored without it: the send ends all the
     /// same, although nobody can own the entry.
     package func isLost(_ entry: StreamEntry, tag: HashTag) -> Bool {

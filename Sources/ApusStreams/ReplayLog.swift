@@ -106,13 +106,7 @@ package final class ReplayLog: Sendable {
     /// its publication, the command is written again; where it has not, it must know neither after a failover, or nobody could send the
     /// command again.
     func gaveUp(_ entry: StreamEntry) async throws(RedisError) {
-        guard self.isLost(entry.name) else {
-            self.remember { memory in
-                memory.forgetAdmission(of: entry.name)
-                return 0
-            }
-            return
-        }
+        guard self.isLost(entry.name) else { return self.forgetAdmission(of: entry.name) }
         guard let admission = self.state.withLock({ $0.memory.admission(of: entry.name) }) else { return }
         let call = RestoreCommandCall(
             keys: [entry.stream],
@@ -130,6 +124,14 @@ package final class ReplayLog: Sendable {
             "wrote a command again that its server has forgotten",
             metadata: ["entry": "\(entry.origin)", "new": "\(new)"]
         )
+    }
+
+    /// Forgets that an entry was admitted: a replay does not make its key known again.
+    func forgetAdmission(of entry: EntryName) {
+        self.remember { memory in
+            memory.forgetAdmission(of: entry)
+            return 0
+        }
     }
 
     // MARK: Calls

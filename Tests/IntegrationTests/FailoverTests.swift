@@ -98,6 +98,42 @@ import Testing
         }
     }
 
+    /// Otherwise its publisher, who asks again, would be told that it is known, and find no receipt.
+    @Test func `A direct send that was refused is refused again after a failover that has forgotten it`() async throws {
+        try await Fleet.with { fleet in
+            let devices = try await fleet.register(1, providers: [.apns])
+            let (streams, target) = (fleet.installation.streams, Target.devices([devices[0].id]))
+            let dispatcher = try await fleet.startDispatcher()
+            _ = try await fleet.redis.command("SAVE")
+            // Two of one shard, whose writes are repeated together.
+            let home = streams.home(app: Fleet.app, "good")
+            let id = try #require(
+                (0..<64).map { "big-\($0)" }.first { streams.home(app: Fleet.app, $0) == home }
+            )
+            func publish() async throws {
+                try await fleet.send(target, id: id, lane: .express) {
+                    $0.notification.body = String(repeating: "x", count: 4_090)
+                }
+            }
+            try await publish()
+            try await eventually("it is refused") { try await fleet.receipts(of: id).map(\.kind) == [.refused] }
+            try await fleet.send(target, id: "good", lane: .express)
+            try await eventually("the other is sent") { try await fleet.receipts(of: "good").map(\.kind) == [.final] }
+            await fleet.redis.kill()
+            try await fleet.redis.restart()
+            try await eventually("the writes are repeated", timeout: .seconds(60)) {
+                try await fleet.receipts(of: "good").map(\.kind) == [.final]
+            }
+            // It is new once more.
+            try await publish()
+            try await eventually("it is refused again", timeout: .seconds(60)) {
+                try await fleet.receipts(of: id).map(\.kind) == [.refused]
+            }
+            #expect(fleet.accepted(of: "good") == [devices[0].token: 1])
+            try await dispatcher.terminate()
+        }
+    }
+
     @Test func `Two dispatchers each repeat their writes to a Redis that comes back without its last seconds`()
         async throws
     {

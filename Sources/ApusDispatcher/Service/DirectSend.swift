@@ -57,13 +57,14 @@ final class DirectSend: Sendable {
         var context: SendContext?
         let readAt = NIODeadline.now()
         let (found, admission): (Found, Mailboxes.Admission)
-        if self.mustAskForAdmission {
+        let mustAsk = self.mustAskForAdmission
+        if mustAsk {
             // A command that breaks a rule is refused before its idempotency key is taken.
             context = try await self.handler.context(of: self.command, self.identity, self.entry, home: self.home)
             guard context != nil else { return .refused }
             (found, admission) = try await self.foundAndAdmission()
         } else {
-            (found, admission) = (try await self.found(), try await self.admission())
+            (found, admission) = (try await self.found(), .new)
         }
         guard found.count <= Limits.directRecipientsMax else { return .needsPlan }
         guard try await self.mayGoOut(admission) else { return .ended }
@@ -77,6 +78,9 @@ final class DirectSend: Sendable {
             )
         }
         guard let context else { return .refused }
+        // Nothing is asked, but what its publication wrote is kept for a replay. Of one that was refused it is not: its publisher would be told
+        // that it is known, and find no receipt.
+        if !mustAsk { _ = try await self.admission() }
         try await self.send(to: self.recipients(found, context, readAt: readAt), context)
         return .ended
     }
@@ -299,6 +303,7 @@ final class DirectSend: Sendable {
             )
             return false
         case .crowded:
+            self.handler.streams.mailboxes.forgetAdmission(of: self.entry, home: self.home)
             try await self.handler.refuseForRoom(self.entry, self.command)
             return false
         }
