@@ -31,6 +31,13 @@ struct AdmitSendCall: FunctionCall {
     var entry: EntryName
     var isRepeat = false
 
+    /// The same call as it is repeated after a failover.
+    var repeated: AdmitSendCall {
+        var call = self
+        call.isRepeat = true
+        return call
+    }
+
     /// The bytes of the fields.
     var byteCount: Int {
         self.app.utf8.count + self.key.count + self.digest.count + self.send.utf8.count

@@ -135,14 +135,19 @@ public struct Mailboxes: Sendable {
             send: identity.send,
             entry: entry.name,
         )
-        var repeated = call
-        repeated.isRepeat = true
+        let repeated = call.repeated
         if entry.isAdmitted {
             self.access.remember(repeated, byteCount: call.byteCount, on: keys.tag)
             return .new
         }
-        let answer = try await self.access.call(call, on: keys.tag) { $0[0].string == "new" ? repeated : nil }
-        return try Admission(answer, of: AdmitSendCall.function)
+        func ask() async throws -> Admission {
+            let answer = try await self.access.call(call, on: keys.tag) { $0[0].string == "new" ? repeated : nil }
+            return try Admission(answer, of: AdmitSendCall.function)
+        }
+        let (admission, mailbox) = (try await ask(), HashTag(ofKey: entry.stream))
+        // An entry whose send is kept is acknowledged next.
+        guard admission == .known, mailbox != home else { return admission }
+        return try await self.access.replicated(on: home, acknowledgedAt: mailbox, ask)
     }
 
     /// Forgets that a direct send was admitted that is refused all the same: a server that takes over, and has not its receipt, must not know its
@@ -174,7 +179,8 @@ public struct Mailboxes: Sendable {
     ) async throws -> (admission: Admission, acknowledged: Bool) {
         precondition(!routes.isEmpty, "a send without routes has no recipients")
         let keys = self.access.home(of: identity)
-        let isHome = entry.stream.hasPrefix(keys.tag.description)
+        let mailbox = HashTag(ofKey: entry.stream)
+        let isHome = mailbox == keys.tag
         let share = self.access.share(of: limits)
         let call = AcceptSendCall(
             keys: [keys.send(SendKey(app: command.app, id: identity.send))],
@@ -192,11 +198,13 @@ public struct Mailboxes: Sendable {
             appSendsMax: share.sends,
             appBytesMax: share.bytes,
         )
-        let answer = try await self.access.call(call, on: keys.tag) { answer in
-            guard answer[0].string == "new", let entries = try? answer.texts(from: 1) else { return nil }
-            var repeated = call
-            repeated.planEntries = entries
-            return repeated
+        let answer = try await self.access.replicated(on: keys.tag, acknowledgedAt: mailbox) {
+            try await self.access.call(call, on: keys.tag) { answer in
+                guard answer[0].string == "new", let entries = try? answer.texts(from: 1) else { return nil }
+                var repeated = call
+                repeated.planEntries = entries
+                return repeated
+            }
         }
         let admission = try Admission(answer, of: AcceptSendCall.function)
         switch admission {
@@ -361,12 +369,14 @@ public struct Mailboxes: Sendable {
             appSendsMax: share.sends,
             appBytesMax: share.bytes,
         )
-        let answer = try await self.access.call(call, on: keys.tag) { answer in
-            guard answer.string == "new" else { return nil }
-            // It was kept, and is kept again whatever the app has opened since.
-            var repeated = call
-            (repeated.appSendsMax, repeated.appBytesMax) = (0, 0)
-            return repeated
+        let answer = try await self.access.replicated(on: keys.tag, acknowledgedAt: HashTag(ofKey: origin)) {
+            try await self.access.call(call, on: keys.tag) { answer in
+                guard answer.string == "new" else { return nil }
+                // It was kept, and is kept again whatever the app has opened since.
+                var repeated = call
+                (repeated.appSendsMax, repeated.appBytesMax) = (0, 0)
+                return repeated
+            }
         }
         switch try answer.text() {
         case "new": return true
@@ -388,14 +398,16 @@ public struct Mailboxes: Sendable {
     }
 
     /// Returns whether the command written at that origin was taken as that send. Then its state is kept, and it ends with receipts
-    /// of its own.
+    /// of its own, and the entry is acknowledged.
     ///
     /// - Parameter home: what chooses the home shard together with the app: the idempotency key, else the id.
     package func isKept(_ send: String, app: String, home: String, origin: String) async throws -> Bool {
         let keys = self.access.home(app: app, home)
         let state = keys.send(SendKey(app: app, id: send))
-        let answer = try await self.access.send(RedisCommand("HGET", .text(state), "origin"), on: keys.tag)
-        return try answer.text() == origin
+        return try await self.access.replicated(on: keys.tag, acknowledgedAt: HashTag(ofKey: origin)) {
+            let answer = try await self.access.send(RedisCommand("HGET", .text(state), "origin"), on: keys.tag)
+            return try answer.text() == origin
+        }
     }
 }
 

@@ -119,14 +119,9 @@ public struct Outcomes: Sendable {
             }
         }
         let call = WriteReceiptCall(keys: [StreamKeys(tag: tag).receipts], receipt: receipt)
-        guard let barrier, tag != acknowledged else {
+        try await self.access.replicated(on: tag, acknowledgedAt: acknowledged) {
             _ = try await self.access.call(call, on: tag, server: home)
-            return refusal
         }
-        try await barrier.prepare(for: [tag])
-        let ticket = barrier.ticket()
-        _ = try await self.access.call(call, on: tag, server: home)
-        try await barrier.wait(for: [tag], acknowledgedAt: acknowledged, since: ticket)
         return refusal
     }
 

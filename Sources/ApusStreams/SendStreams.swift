@@ -42,7 +42,8 @@ public struct SendStreams: Sendable {
         SendStreams(self.access.with(confirmation: confirmation))
     }
 
-    /// Returns the same streams; a receipt in another slot counts as written only when a replica has it, where there is one.
+    /// Returns the same streams; what is written about an entry in another slot, such as a receipt, counts as written only when a replica has it, where
+    /// there is one.
     package func guarded(by barrier: ReplicaBarrier) -> SendStreams {
         SendStreams(self.access.with(barrier: barrier))
     }
@@ -223,6 +224,23 @@ final class StreamAccess: Sendable {
     /// - Parameter byteCount: the approximate size of the call.
     func remember(_ call: some FunctionCall, byteCount: Int, on tag: HashTag) {
         self.replayLogs[tag]?.remember(call, byteCount: byteCount)
+    }
+
+    /// Does something in a shard, before the entry that it is about is acknowledged. In another shard it is acknowledged once a replica has what was
+    /// done, if the streams have a barrier.
+    ///
+    /// - Parameter mailbox: the tag of the entry's shard.
+    func replicated<Result>(
+        on tag: HashTag,
+        acknowledgedAt mailbox: HashTag,
+        _ body: () async throws -> Result,
+    ) async throws -> Result {
+        guard let barrier, tag != mailbox else { return try await body() }
+        try await barrier.prepare(for: [tag], acknowledgedAt: mailbox)
+        let ticket = barrier.ticket()
+        let result = try await body()
+        try await barrier.wait(for: [tag], acknowledgedAt: mailbox, since: ticket)
+        return result
     }
 
     /// Waits until a replica has what was written into a shard, if that is asked for.
