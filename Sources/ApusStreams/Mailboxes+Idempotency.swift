@@ -26,6 +26,32 @@ extension Mailboxes {
         return origin.isEmpty ? nil : origin
     }
 
+    /// Lets a direct send be sent again whose handling is given up, where its entry lies in another shard than its home: there ``ReplayLog/gaveUp(_:)``
+    /// does not see its admission. Its home must not know it after a failover; and where the server of its mailbox has forgotten the entry, which
+    /// nobody has then, the home forgets its key.
+    ///
+    /// - Parameter tag: the tag of the entry's shard.
+    func gaveUp(_ entry: StreamEntry, tag: HashTag) async throws(RedisError) {
+        guard StreamKeys(tag: tag).lane(ofMailbox: entry.stream) != nil else { return }
+        let head = CommandHead(reading: entry.message)
+        let home = self.access.home(app: head.app, head.idempotencyKey.isEmpty ? head.id : head.idempotencyKey)
+        guard home.tag != tag, let log = self.access.replayLogs[home.tag], let admission = log.admission(of: entry.name)
+        else { return }
+        let range = RedisCommand("XRANGE", .text(entry.stream), .text(entry.id), .text(entry.id))
+        let fields = try await self.access.readCurrent(range, on: tag).element(0)?.element(1)?.children
+        let isThere = fields?.contains { EntryName.digest(of: $0.bytes ?? []) == entry.name.digest } ?? false
+        // A send that is kept has its end.
+        let state = home.send(SendKey(app: admission.app, id: admission.send))
+        let kept = RedisCommand("HGET", .text(state), "origin")
+        if !isThere, !admission.key.isEmpty,
+            try await self.access.readCurrent(kept, on: home.tag).string != entry.origin
+        {
+            let call = ForgetIdempotencyKeyCall(keys: admission.keys, key: admission.key, origin: entry.origin)
+            _ = try await self.access.call(call, on: home.tag) { $0.integer == 1 ? call : nil }
+        }
+        log.forgetAdmission(of: entry.name)
+    }
+
     /// Forgets an idempotency key, if it is that origin's, so that the same command may come from another.
     func forgetKey(of command: SendCommand, origin: String) async throws {
         let identity = SendIdentity(of: command, source: origin)

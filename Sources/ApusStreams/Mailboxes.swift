@@ -215,7 +215,8 @@ public struct Mailboxes: Sendable {
     }
 
     /// Ends a direct send of which nothing is left to retry: writes its outcomes where its home is, and its receipt unless that goes into a
-    /// stream of the publisher's or follows receipts of recipients, and acknowledges its mailbox entry. False: another owns it now.
+    /// stream of the publisher's or follows receipts of recipients, and acknowledges its mailbox entry. False: another owns it now, or its server
+    /// has forgotten it.
     ///
     /// A send over several routes ends so only where its receipt is written by the call or nobody wants one; otherwise it is kept, and its
     /// ledger joins its batches.
@@ -244,10 +245,13 @@ public struct Mailboxes: Sendable {
         let wantsReceipt = batches[0].receiptLevel != .none
         let receiptIsWritten = batches[0].replyTo.isEmpty && batches[0].receiptLevel == .summary
         guard home == tag, batches.count == 1 || receiptIsWritten || !wantsReceipt else {
-            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
-            let holding = Entries.Owned(stream: entry.stream, id: entry.id)
-            let isOurs = try await entries.renew([holding], by: consumer, tag: tag) == 1
-            guard isOurs || self.isLost(entry, tag: tag) else { return false }
+            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one. Where the home is elsewhere,
+            // every end is kept there, and known: also when the entry's server has forgotten the entry, the end is not lost.
+            if home == tag {
+                let holding = Entries.Owned(stream: entry.stream, id: entry.id)
+                let isOurs = try await entries.renew([holding], by: consumer, tag: tag) == 1
+                guard isOurs || self.isLost(entry, tag: tag) else { return false }
+            }
             _ = try await self.persist(
                 command,
                 identity: identity,

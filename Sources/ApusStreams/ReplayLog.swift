@@ -107,7 +107,7 @@ package final class ReplayLog: Sendable {
     /// command again.
     func gaveUp(_ entry: StreamEntry) async throws(RedisError) {
         guard self.isLost(entry.name) else { return self.forgetAdmission(of: entry.name) }
-        guard let admission = self.state.withLock({ $0.memory.admission(of: entry.name) }) else { return }
+        guard let admission = self.admission(of: entry.name) else { return }
         let call = RestoreCommandCall(
             keys: [entry.stream],
             key: admission.key,
@@ -125,6 +125,9 @@ package final class ReplayLog: Sendable {
             metadata: ["entry": "\(entry.origin)", "new": "\(new)"]
         )
     }
+
+    /// Returns the call that an entry was admitted by, of any shard's mailbox; nil when there is none.
+    func admission(of entry: EntryName) -> AdmitSendCall? { self.state.withLock { $0.memory.admission(of: entry) } }
 
     /// Forgets that an entry was admitted: a replay does not make its key known again.
     func forgetAdmission(of entry: EntryName) {

@@ -390,10 +390,11 @@ final class DirectSend: Sendable {
         }
         let (streams, consumer, tag) = (self.handler.streams, self.handler.consumer, self.handler.keys.tag)
         guard retries.isEmpty else {
-            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one.
+            // Frozen for longer than a lease, and another has ended the send: what is kept now would be a second one, unless its home is elsewhere,
+            // where every end is kept, and known.
             let holding = Entries.Owned(stream: self.entry.stream, id: self.entry.id)
             let isOurs = try await streams.entries.renew([holding], by: consumer, tag: tag) == 1
-            guard isOurs || streams.mailboxes.isLost(self.entry, tag: tag) else { return }
+            guard isOurs || self.home != tag || streams.mailboxes.isLost(self.entry, tag: tag) else { return }
             // One of which something may have gone out goes on, however much is open, also by another process that had the entry before. So
             // does one whose entry is forgotten: nobody could end it with a receipt.
             let mayBeRefused = isOurs && self.entry.deliveries == 1 && outcomes.allSatisfy(\.update.isUnsent)

@@ -18,16 +18,17 @@ extension ShardConsumer {
         }
     }
 
-    /// Ends the handling of an entry that is to come back, and sees to it that it does where its server has forgotten it.
+    /// Ends the handling of an entry that is to come back, and sees to it that it does where its server has forgotten it, or can be published again.
     func gaveUp(_ entry: StreamEntry) async {
         guard let replayLog = self.replayLog else { return }
         while true {
             do throws(RedisError) {
-                return try await replayLog.gaveUp(entry)
+                try await replayLog.gaveUp(entry)
+                return try await self.streams.mailboxes.gaveUp(entry, tag: self.tag)
             } catch {
                 guard Disposition(of: error).isOutage, !self.isStopping else {
                     self.logger.error(
-                        "cannot write a command again that its server has forgotten",
+                        "a command that its server has forgotten cannot be sent again",
                         metadata: ["entry": "\(entry.origin)", "error": "\(error)"]
                     )
                     return
