@@ -492,7 +492,22 @@ package final class ReplayLog: Sendable {
         self.end()
     }
 
-    /// Repeats calls in their order; those of several entries, one each, go together.
+    /// Repeats the admissions of direct sends, newest first: those that the server has forgotten are the last ones, and their publishers may be about
+    /// to publish them again. Of several by one key the last one holds it.
+    private func readmit(_ calls: [ReplayMemory.Call], on server: RedisServerIdentity) async throws(RedisError) {
+        var keys: Set<[UInt8]> = []
+        let admissions = calls.reversed().compactMap { $0.call as? AdmitSendCall }
+            .filter { keys.insert($0.key).inserted }
+        for first in stride(from: 0, to: admissions.count, by: Self.repeatsAtOnceMax) {
+            let part = admissions[first..<min(first + Self.repeatsAtOnceMax, admissions.count)]
+            let commands = Dictionary(part.map { ($0.entry, $0.command) }) { newest, _ in newest }
+            let restored = try await self.entries(answered: "restored", to: commands, on: server)
+            let lost = restored.filter { HashTag(ofKey: $0.stream) == self.tag }
+            self.state.withLock { $0.lost.formUnion(lost) }
+        }
+    }
+
+    /// Repeats calls in their order, after the admissions; those of several entries, one each, go together.
     ///
     /// - Returns: the calls whose entry is missing or another's, and the entries of which the server has another process's reports.
     private func `repeat`(
@@ -506,10 +521,11 @@ package final class ReplayLog: Sendable {
         var missing = Set(calls.compactMap(\.entry)).subtracting(ours)
         /// The calls that go together next.
         var together: [EntryName: RedisCommand] = [:]
-        for call in calls {
+        try await self.readmit(calls, on: server)
+        for call in calls where !(call.call is AdmitSendCall) {
             let mustWait = call.entry.map { together[$0] != nil || call.restoresEntries } ?? true
             if mustWait || together.count == Self.repeatsAtOnceMax {
-                foreign.formUnion(try await self.refused(together, on: server))
+                foreign.formUnion(try await self.entries(answered: "lost", to: together, on: server))
                 together = [:]
             }
             if let entry = call.entry {
@@ -539,20 +555,17 @@ package final class ReplayLog: Sendable {
             }
             let reply = try await self.attempt(call.command, on: server)
             if call.restoresEntries { missing = [] }
-            if let admission = call.call as? AdmitSendCall, reply?.root.element(0)?.string == "restored",
-                HashTag(ofKey: admission.entry.stream) == self.tag
-            {
-                self.state.withLock { _ = $0.lost.insert(admission.entry) }
-            }
             if let entry = call.entry, reply?.root.element(0)?.string == "lost" { foreign.insert(entry) }
         }
-        foreign.formUnion(try await self.refused(together, on: server))
+        foreign.formUnion(try await self.entries(answered: "lost", to: together, on: server))
         return (waiting, foreign)
     }
 
-    /// Sends commands together, one of each entry, and returns the entries of which the server has another process's reports.
-    private func refused(
-        _ commands: [EntryName: RedisCommand],
+    /// Sends commands together, one of each entry, and returns the entries of which the server says that word: `lost` where it has another process's
+    /// reports.
+    private func entries(
+        answered word: String,
+        to commands: [EntryName: RedisCommand],
         on server: RedisServerIdentity,
     ) async throws(RedisError) -> Set<EntryName> {
         let answers = await withTaskGroup(of: (EntryName, Result<Bool, RedisError>).self) { group in
@@ -560,7 +573,7 @@ package final class ReplayLog: Sendable {
                 group.addTask {
                     do throws(RedisError) {
                         let reply = try await self.attempt(command, on: server)
-                        return (entry, .success(reply?.root.element(0)?.string == "lost"))
+                        return (entry, .success(reply?.root.element(0)?.string == word))
                     } catch {
                         return (entry, .failure(error))
                     }
@@ -568,9 +581,9 @@ package final class ReplayLog: Sendable {
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        var refused: Set<EntryName> = []
-        for (entry, answer) in answers { refused.formUnion(try answer.get() ? [entry] : []) }
-        return refused
+        var found: Set<EntryName> = []
+        for (entry, answer) in answers { found.formUnion(try answer.get() ? [entry] : []) }
+        return found
     }
 
     /// Makes an entry in hand ours again that the server did not give back at the last replay, if another process has brought it back.
