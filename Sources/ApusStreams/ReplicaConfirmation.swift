@@ -54,6 +54,32 @@ package actor ReplicaConfirmation {
     }
 }
 
+extension StreamAccess {
+    /// Makes an operator's call and waits until a replica has what it wrote.
+    ///
+    /// - Returns: the answer, and true when a replica has the write or there is no replica.
+    func confirmed(_ call: some FunctionCall, on tag: HashTag) async throws -> (answer: RESPNode, isSafe: Bool) {
+        let confirmation = ReplicaConfirmation(self.client)
+        do {
+            while true {
+                let server = try await self.client.serverIdentity(for: tag)
+                let answer = try await self.call(call, on: tag)
+                do {
+                    let outcome = try await confirmation.confirm(tag, server: server)
+                    await confirmation.close()
+                    return (answer, outcome != .silent)
+                } catch let error as RedisError where error.code == .serverChanged {
+                    // Another server answers, so the command is repeated there.
+                    continue
+                }
+            }
+        } catch {
+            await confirmation.close()
+            throw error
+        }
+    }
+}
+
 struct MarkWriteCall: FunctionCall {
     static let function = "apus2_mark_write"
     var keys: [String]

@@ -223,7 +223,10 @@ package struct Routes: Sendable {
         return report
     }
 
-    /// Controls a route; every dispatcher learns of it with its next request for permits.
+    /// Controls a route; every dispatcher learns of it with its next request for permits. Where there is a replica, it has the command before the call
+    /// returns.
+    ///
+    /// - Throws: `StreamError` when no replica confirms the command in time; it is done all the same.
     package func control(_ route: RouteNumber, _ command: RouteControlCommand) async throws {
         let keys = self.access.keys(ofRoute: route)
         var call = ControlRouteCall(keys: [keys.route(route)], command: "")
@@ -233,7 +236,8 @@ package struct Routes: Sendable {
         case .rate(let rate): (call.command, call.ratePerSecond) = ("rate", rate ?? 0)
         case .defaultRate: call.command = "default_rate"
         }
-        _ = try await self.access.call(call, on: keys.tag)
+        let (_, isSafe) = try await self.access.confirmed(call, on: keys.tag)
+        guard isSafe else { throw StreamError.unreplicated(command.name, of: "the route") }
     }
 
     /// Resumes a route that a dispatcher stopped because of our configuration, after it has been restored. Whatever else stops the route

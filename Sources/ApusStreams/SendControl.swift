@@ -170,7 +170,7 @@ public struct SendControl: Sendable {
     ) async throws -> Result {
         var call = ControlSendCall(keys: [keys.send(send)], command: command.name)
         if case .rate(let perSecond) = command { call.ratePerSecond = perSecond }
-        let (answer, isSafe) = try await self.confirmed(call, on: keys.tag)
+        let (answer, isSafe) = try await self.access.confirmed(call, on: keys.tag)
         switch try answer[0].text() {
         case "ok": break
         case "none": return .unknown
@@ -186,33 +186,9 @@ public struct SendControl: Sendable {
             var page = try await self.moveDue(of: send, tag: keys.tag, cursor: "0")
             while page.cursor != "0" { page = try await self.moveDue(of: send, tag: keys.tag, cursor: page.cursor) }
         }
-        guard isSafe else { throw StreamError.unreplicated(command.name, of: send) }
+        guard isSafe else { throw StreamError.unreplicated(command.name, of: send.id) }
         guard let ledger = try await self.access.ledger(keys.send(send), tag: keys.tag) else { return .unknown }
         return .ok(ledger)
-    }
-
-    /// Makes a call and waits until a replica has what it wrote.
-    ///
-    /// - Returns: the answer, and true when a replica has the write or there is no replica.
-    private func confirmed(_ call: ControlSendCall, on tag: HashTag) async throws -> (answer: RESPNode, isSafe: Bool) {
-        let confirmation = ReplicaConfirmation(self.access.client)
-        do {
-            while true {
-                let server = try await self.access.client.serverIdentity(for: tag)
-                let answer = try await self.access.call(call, on: tag)
-                do {
-                    let outcome = try await confirmation.confirm(tag, server: server)
-                    await confirmation.close()
-                    return (answer, outcome != .silent)
-                } catch let error as RedisError where error.code == .serverChanged {
-                    // Another server answers, so the command is repeated there.
-                    continue
-                }
-            }
-        } catch {
-            await confirmation.close()
-            throw error
-        }
     }
 
     /// Moves up to `countMax` held entries back to their streams.

@@ -25,9 +25,9 @@ public struct StreamError: DisposedError, Hashable, Sendable, CustomStringConver
     }
 
     /// Reports that an operator's command is done, but that a failover may lose it.
-    static func unreplicated(_ command: String, of send: SendKey) -> StreamError {
+    static func unreplicated(_ command: String, of name: String) -> StreamError {
         StreamError(
-            description: "\(command) of \(send.id) is done, but no replica of Redis has confirmed it within "
+            description: "\(command) of \(name) is done, but no replica of Redis has confirmed it within "
                 + "\(StreamLimits.replicaPatience): a failover may forget it. Look at the replicas, and give the command again",
             disposition: .giveBack,
         )

@@ -75,6 +75,22 @@ import Testing
         }
     }
 
+    @Test func `Pausing a route waits for a replica, and fails when it is silent`() async throws {
+        try await Self.with { fixture, replica in
+            let (routes, route) = (fixture.streams.routes, RouteNumber(1))
+            try await routes.control(route, .rate(5))
+            let key = fixture.streams.keys(ofRoute: route).route(route)
+            #expect(try await replica.command("EXISTS", .text(key)).root.integer == 1)
+            replica.suspend()
+            let error = await #expect(throws: StreamError.self) { try await routes.control(route, .pause) }
+            #expect(error?.description.contains("no replica of Redis has confirmed it") == true)
+            // It stands all the same.
+            #expect(try await routes.state(of: route).stop == .byOperator)
+            replica.resume()
+            try await eventually("asking again is confirmed") { (try? await routes.control(route, .pause)) != nil }
+        }
+    }
+
     @Test func `Marks of an at-most-once send are on a replica before any request`() async throws {
         try await Self.with { fixture, replica in
             let (keys, entry) = try await Self.unit(fixture)

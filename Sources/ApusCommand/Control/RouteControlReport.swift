@@ -209,9 +209,10 @@ package struct RouteControlReport: Sendable {
     /// Performs an operator's command, after it was entered in the audit trail, and returns the routes' state afterwards.
     ///
     /// - Parameter name: "app/provider" for every environment, or "app/provider/environment".
-    /// - Throws: `CommandFailure` when there is no such route.
+    /// - Throws: `CommandFailure` when there is no such route; `StreamError` when it is done, and a failover may forget it.
     package func perform(_ order: RouteControlCommand, on name: String, by someone: Operator) async throws -> [Row] {
         let meant = try await self.streams.routes.all(named: name)
+        var unconfirmed: StreamError?
         for route in meant {
             try await self.streams.audit.record(
                 AuditEntry(
@@ -222,8 +223,14 @@ package struct RouteControlReport: Sendable {
                     by: someone
                 )
             )
-            try await self.streams.routes.control(route.number, order)
+            do {
+                try await self.streams.routes.control(route.number, order)
+            } catch let error as StreamError {
+                // It is done, and so it is to be on the other routes.
+                unconfirmed = error
+            }
         }
+        if let unconfirmed { throw unconfirmed }
         return try await self.rows(meant)
     }
 

@@ -266,8 +266,9 @@ extension Simulation {
         guard !self.routePauses.contains(where: { $0.name == route.name && !$0.isOver }) else { return }
         let pause = SimulatedPause(name: route.name)
         self.routePauses.append(pause)
-        // An operator does not wait for a replica to have it.
-        self.control(route.number, .pause) { pause.begin(at: self.scheduler.now, writes: self.fleet.writes) }
+        self.control(route.number, .pause) {
+            pause.begin(at: self.scheduler.now, writes: self.isLongReplicated ? nil : self.fleet.writes)
+        }
         self.after(Double.random(in: 0.5...20, using: &random)) {
             pause.end(at: self.scheduler.now)
             self.control(route.number, .resume) { pause.isOver = true }
