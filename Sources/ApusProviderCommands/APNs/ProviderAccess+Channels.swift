@@ -68,7 +68,7 @@ extension ProviderAccess {
                 try certificate.scope.checkChannel(of: apns.topic)
                 return certificate
             }
-            return (APNsCertificateCredential(certificate, clock: self.clock), certificate.identity)
+            return (APNsCertificateCredential(certificate), certificate.identity)
         }
     }
 }
