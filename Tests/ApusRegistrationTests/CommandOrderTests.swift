@@ -53,12 +53,14 @@ import Testing
                 try await streams.entries.acknowledge([first], by: other, tag: keys.tag)
                 try await group.waitForAll()
             }
-            // One that another process keeps is waited for once.
+            // One that another process keeps is waited for once, also when an older one has come back since.
             let kept = try await deliver(to: other)
             let (third, fourth) = (try await deliver(to: one), try await deliver(to: one))
-            let impatient = CommandOrder(streams.entries, one, waitMax: .milliseconds(1))
+            let impatient = CommandOrder(streams.entries, one, waitMax: .milliseconds(300))
             try await impatient.waitForEarlier(than: third)
             #expect(try await streams.entries.areOthersPending(from: kept.id, before: fourth, besides: one))
+            let back = StreamEntry(stream: first.stream, id: first.id, message: first.message, deliveries: 2)
+            try await impatient.waitForEarlier(than: back)
             let before = try await looks()
             try await impatient.waitForEarlier(than: fourth)
             #expect(try await looks() == before + 1)

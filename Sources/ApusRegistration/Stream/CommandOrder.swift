@@ -16,7 +16,7 @@ final class CommandOrder: Sendable {
     private let entries: Entries
     private let consumer: StreamConsumer
     private let waitMax: Duration
-    /// The id of the last entry that has waited: those before it are not waited for any more.
+    /// The id of the last new entry that has waited: those before it are not waited for any more.
     private let last = Mutex("-")
 
     /// Creates the order of one stream's commands for a consumer.
@@ -37,6 +37,7 @@ final class CommandOrder: Sendable {
             try await Task.sleep(for: pause)
             pause = min(pause * 2, Self.pauseMax)
         }
-        self.last.withLock { $0 = entry.id }
+        // Behind an entry that comes back stand all those that were waited for already.
+        if entry.deliveries == 1 { self.last.withLock { $0 = entry.id } }
     }
 }
