@@ -83,7 +83,8 @@ extension DeviceStore {
     ///
     /// Registrations of the same device, or of the same token, are carried out in their order; those of others at the same time, and a device
     /// that gives its token to another one of them keeps what it has. One that fails stops no other. A line of an import is `ignored` when the
-    /// line of its device that was taken last has its time and token, as it would be in a later call.
+    /// line of its device that was taken last has its time and token, as it would be in a later call. A device that loses its token to such a line
+    /// may come back in a later call, with another token, as of an earlier time.
     ///
     /// - Parameters:
     ///   - times: when each of them was true, as for one registration; none: all are of now.
@@ -345,7 +346,8 @@ extension DeviceStore {
                     state.token,
                     state.home,
                     asOf: state.claimTime,
-                    isRemembered: true,
+                    // The holder may have a line of its own further on, of an earlier time, with the token that it has since.
+                    isRemembered: state.importedPart == nil,
                 )
                 state.step = state.cleared == nil ? .withdraw : .write
             }

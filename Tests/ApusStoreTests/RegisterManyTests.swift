@@ -153,6 +153,33 @@ struct RegisterManyTests {
         }
     }
 
+    @Test func `A device that loses its token to a line of an import comes back by its own line in a later call`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            func take(
+                _ device: String,
+                token: String,
+                after milliseconds: Int64
+            ) async throws -> RegisterResult.Change {
+                let results = await fixture.store.register(
+                    fixture.app,
+                    [Self.registration(device, token: token)],
+                    asOf: [UnixMilliseconds(1_700_000_000_000 + milliseconds)],
+                    importing: [.whole],
+                )
+                return try results[0].get().change
+            }
+            #expect(try await take("old", token: "t", after: 0) == .created)
+            #expect(try await take("new", token: "t", after: 2) == .created)
+            // The line of an older export takes no token back.
+            #expect(try await take("old", token: "t", after: 0) == .ignored)
+            #expect(try await take("old", token: "u", after: 1) == .created)
+            let tokens = try await Self.devices(fixture).mapValues { $0[0] }
+            #expect(tokens == ["new": "t", "old": "u"].mapValues { StoreFixture.token($0) })
+        }
+    }
+
     @Test func `Who holds the tokens of many before loses them`() async throws {
         try await StoreFixture.with { fixture in
             let old = (0..<20).map { Self.registration("old-\($0)", token: "\($0)", user: "ann") }
