@@ -154,7 +154,7 @@ extension SimulationAudit {
 
     /// The reasons of recipients that may be counted only: no route leads to them, they are not there, or their work was given up.
     private static let unlistedReasons: Set<Reason> = [.deviceGone, .noRoute, .unknown, .other]
-    /// Those of recipients that may be counted only because their send ended while the server that has their devices was away.
+    /// The reasons of recipients that may be counted only because their send ended while the server that has their devices was away.
     private static let unreadReasons: Set<Reason> = [.cancelled, .payload]
 
     /// Each recipient is listed with one outcome for a publisher who wants to know it.

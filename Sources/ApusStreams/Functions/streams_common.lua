@@ -272,13 +272,13 @@ end
 local CLOCK_STEP_MIN_MS = 1000 -- less delays no retry by much
 local RETRIES_MOVED_MAX = 10000 -- of a shard that move along with the clock
 local DUE_LOOKED_AT_MAX = 100000 -- of its scheduled messages, among which they are found
-local DUE_PAGE = 10000
+local DUE_READ_AT_ONCE = 10000
 
 -- Returns the retries of a shard that are not due yet, each with its time, in one list.
 local function waiting_retries(due, now)
     local retries = {}
-    for first = 0, DUE_LOOKED_AT_MAX - DUE_PAGE, DUE_PAGE do
-        local found = redis.call('ZRANGEBYSCORE', due, digits(now), '+inf', 'WITHSCORES', 'LIMIT', first, DUE_PAGE)
+    for first = 0, DUE_LOOKED_AT_MAX - DUE_READ_AT_ONCE, DUE_READ_AT_ONCE do
+        local found = redis.call('ZRANGEBYSCORE', due, digits(now), '+inf', 'WITHSCORES', 'LIMIT', first, DUE_READ_AT_ONCE)
         for index = 1, #found, 2 do
             if not string.find(found[index], '/plan/%d+$') then
                 retries[#retries + 1] = found[index]
@@ -288,7 +288,7 @@ local function waiting_retries(due, now)
                 return retries
             end
         end
-        if #found < 2 * DUE_PAGE then
+        if #found < 2 * DUE_READ_AT_ONCE then
             break
         end
     end

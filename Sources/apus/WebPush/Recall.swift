@@ -120,7 +120,7 @@ struct Recall: AsyncParsableCommand {
         do {
             try await self.replace(rest, collapseKey, recall, &report)
         } catch {
-            // What was recalled is gone, and shown in any case.
+            // The recall is done, and shown in any case.
             report.remarks.append("not everything was replaced: \(error)")
         }
         return report
