@@ -378,11 +378,8 @@ package final class ReplayLog: Sendable {
                 let (found, holder) = (current.server, current.holder)
                 let last = self.state.withLock { $0.holder }
                 if found == server {
-                    // The caller's connection leads elsewhere until it notices. Behind one address it may be the newer one.
-                    if self.client.topology.hasOneAddress {
-                        let (age, reason) = (RedisClient.misleadingAgeMin, "another connection has met another server")
-                        await self.client.reconnect(for: self.tag, olderThan: age, because: reason)
-                    }
+                    // The caller's connection leads elsewhere until it notices. Behind one address it is the later one.
+                    await self.client.leave(server, for: self.tag)
                     try? await Task.sleep(for: Self.pause)
                 } else if let last, let holder, holder.isPlannedMove(from: last) {
                     // The slot moved with everything that was written.

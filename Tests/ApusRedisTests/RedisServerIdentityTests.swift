@@ -75,6 +75,37 @@ import Testing
         }
     }
 
+    @Test func `A command for the server that had an address before ends no connection to the present one`()
+        async throws
+    {
+        let tag = HashTag(ofKey: "{a}key")
+        try await RedisServer.with { old in
+            try await RedisServer.with { new in
+                let proxy = try await RedisProxy.start(to: old.port)
+                try await withClient(of: proxy.url) { client in
+                    let eventLoop = client.eventLoopGroup.any()
+                    func connection() async throws -> Int64? {
+                        let question = RedisCommand("CLIENT", "ID")
+                        return try await client.send(question, on: tag, eventLoop: eventLoop).get().root.integer
+                    }
+                    let former = try await client.serverIdentity(for: tag)
+                    proxy.redirect(to: new.port)
+                    await client.reconnect(for: tag, olderThan: .zero)
+                    let first = try await connection()
+                    // The age of the connection does not matter.
+                    try await Task.sleep(for: .milliseconds(150))
+                    let options = RedisClient.Options(server: former)
+                    await expectError(.serverChanged) {
+                        let ping = RedisCommand("PING")
+                        _ = try await client.send(ping, on: tag, options: options, eventLoop: eventLoop).get()
+                    }
+                    #expect(try await connection() == first)
+                }
+                await proxy.stop()
+            }
+        }
+    }
+
     @Test func `An interruption ends a blocked read, and not the next one`() async throws {
         try await withClient { server, client in
             let connection = client.blockingConnection(for: HashTag(ofKey: "{a}list"))

@@ -12,6 +12,8 @@ public final class RedisConnection: Sendable {
     /// Completes when the connection is gone, whatever the reason.
     public let closeFuture: EventLoopFuture<Void>
 
+    /// The time at which the connection was made.
+    private let connectedAt = NIODeadline.now()
     private let channel: any Channel
     private let handler: NIOLoopBound<RedisChannelHandler>
     private let requestTimeout: TimeAmount
@@ -156,7 +158,8 @@ public final class RedisConnection: Sendable {
     func identity() -> EventLoopFuture<RedisServerIdentity> {
         if let known = self.answers.value.identity { return known }
         let asked = self.send(RedisCommand("INFO", "server")).flatMapThrowing { reply in
-            guard let identity = RedisServerIdentity(info: reply.root.string ?? "") else {
+            let (info, connectedAt) = (reply.root.string ?? "", self.connectedAt)
+            guard let identity = RedisServerIdentity(info: info, connectedAt: connectedAt) else {
                 throw reply.unexpected("a text that names a run_id")
             }
             return identity
@@ -172,6 +175,15 @@ public final class RedisConnection: Sendable {
             }
         }
         return asked
+    }
+
+    /// The server's identity, if it is known by now. Read it on the event loop.
+    var knownIdentity: RedisServerIdentity? { self.answers.value.knownIdentity }
+
+    /// Returns true when a later connection has met a server that this one does not lead to. Where both have the same address, that server has it by
+    /// now.
+    func isOutdated(for server: RedisServerIdentity?) -> Bool {
+        server.map { self.connectedAt < $0.connectedAt } ?? false
     }
 
     /// The server's id of this connection, if it is known by now; nil in it where the server does not reveal it. Read it on the event loop.

@@ -124,12 +124,21 @@ final class LoopConnections {
     }
 
     /// Replaces the connection to a server if it is older than the given age.
-    func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount, because reason: String) {
+    func reconnect(to endpoint: RedisEndpoint, olderThan age: TimeAmount) {
+        let error = RedisError(.disconnected, "the server did not answer reads")
         for isConfirmed in [false, true] {
             let key = Key(endpoint: endpoint, isConfirmed: isConfirmed)
             guard let connection = self.connections[key], let live = connection.live else { continue }
-            connection.discard(live, olderThan: age, because: RedisError(.disconnected, reason))
+            connection.discard(live, olderThan: age, because: error)
         }
+    }
+
+    /// Replaces the connection to an address if it leads to that server, which has lost the address to another one, or if its server is not known.
+    func leave(_ server: RedisServerIdentity, at endpoint: RedisEndpoint) {
+        guard let connection = self.connections[self.key(endpoint, isForSlot: true)], let live = connection.live,
+            (live.knownIdentity ?? server) == server
+        else { return }
+        connection.discard(live, because: RedisError(.disconnected, "another server has its address by now"))
     }
 
     /// Closes all connections for good.
@@ -173,10 +182,10 @@ final class LoopConnections {
             switch error.code {
             // The server was demoted or has lost its master: the address may lead to another one by now.
             case .readOnly, .masterDown: self.connections[key]?.discard(connection, because: error)
-            // So it may when the command is meant for another server at this address.
-            case .serverChanged where self.topology.hasOneAddress:
-                let age = TimeAmount(RedisClient.misleadingAgeMin)
-                self.connections[key]?.discard(connection, olderThan: age, because: error)
+            // A later connection has met another server at this address, for which the command is meant.
+            case .serverChanged where self.topology.hasOneAddress && connection.isOutdated(for: request.server):
+                self.connections[key]?.discard(connection, because: error)
+                return self.perform(request, attempt: attempt + 1, receive)
             default: break
             }
             self.failed(request, error, at: key.endpoint, attempt: attempt, receive)

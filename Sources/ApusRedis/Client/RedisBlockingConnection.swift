@@ -85,13 +85,12 @@ public final class RedisBlockingConnection: Sendable {
     }
 
     /// Tells the topology of an error after which the slot may be elsewhere. Returns true when it is, and where is known.
-    private func isElsewhere(after error: RedisError) async -> Bool {
+    ///
+    /// - Parameter server: the only server that may execute the command.
+    private func isElsewhere(after error: RedisError, _ server: RedisServerIdentity?) async -> Bool {
         // A server that loads its data answers at once: on the same connection a loop of reads would spin.
         if [.readOnly, .masterDown, .loading].contains(error.code) { await self.discard(error) }
-        // Behind one address the command may be meant for the server that has taken it over.
-        if error.code == .serverChanged, self.client.topology.hasOneAddress {
-            await self.discard(error, olderThan: TimeAmount(RedisClient.misleadingAgeMin))
-        }
+        if error.code == .serverChanged, await self.discardOutdated(error, for: server) { return true }
         guard let endpoint = try? await self.eventLoop.submit({ self.state.value.endpoint }).get() else {
             self.client.topology.failed(nil)
             return false
@@ -129,7 +128,7 @@ public final class RedisBlockingConnection: Sendable {
                 return reply
             } catch {
                 redirections += 1
-                guard await self.isElsewhere(after: error), redirections <= RedisLimits.redirectionsMax else {
+                guard await self.isElsewhere(after: error, server), redirections <= RedisLimits.redirectionsMax else {
                     self.noteFailure(error)
                     throw error
                 }
@@ -203,7 +202,7 @@ public final class RedisBlockingConnection: Sendable {
             }.get()
         } catch {
             let error = RedisError(error)
-            _ = await self.isElsewhere(after: error)
+            _ = await self.isElsewhere(after: error, server)
             throw error
         }
     }
@@ -225,7 +224,7 @@ public final class RedisBlockingConnection: Sendable {
             }.get()
         } catch {
             let error = RedisError(error)
-            _ = await self.isElsewhere(after: error)
+            _ = await self.isElsewhere(after: error, server)
             throw error
         }
     }
@@ -289,11 +288,26 @@ public final class RedisBlockingConnection: Sendable {
         }.get()
     }
 
-    private func discard(_ error: RedisError, olderThan age: TimeAmount = .zero) async {
+    private func discard(_ error: RedisError) async {
         _ = try? await self.eventLoop.submit {
             guard let connection = self.state.value.connection, let live = connection.live else { return }
-            connection.discard(live, olderThan: age, because: error)
+            connection.discard(live, because: error)
         }.get()
+    }
+
+    /// Discards the connection if a later one has met that server at the same address.
+    ///
+    /// - Returns: true when it was discarded, so that the command may be sent to the server over the next one.
+    private func discardOutdated(_ error: RedisError, for server: RedisServerIdentity?) async -> Bool {
+        guard self.client.topology.hasOneAddress else { return false }
+        let isDiscarded = try? await self.eventLoop.submit { () -> Bool in
+            guard let connection = self.state.value.connection, let live = connection.live,
+                live.isOutdated(for: server)
+            else { return false }
+            connection.discard(live, because: error)
+            return true
+        }.get()
+        return isDiscarded ?? false
     }
 }
 

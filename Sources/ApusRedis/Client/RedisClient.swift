@@ -43,10 +43,6 @@ public final class RedisClient: Sendable {
         public static let idempotent = Options(isIdempotent: true)
     }
 
-    /// The least age of a connection that is replaced because its server is not the one that a command is meant for, at the same address. A
-    /// younger one shows where the address leads by now, so callers that know different servers do not end each other's in turn.
-    package static let misleadingAgeMin = Duration.milliseconds(100)
-
     /// The client's configuration.
     public let configuration: RedisConfiguration
     /// The assignment of slots to servers.
@@ -245,14 +241,24 @@ public final class RedisClient: Sendable {
 
     /// Replaces the connections to the server of a tag that are older than the given age; commands that wait on them
     /// fail with `disconnected`.
-    ///
-    /// - Parameter reason: the reason for the log, such as "the server did not answer reads".
-    package func reconnect(for tag: HashTag, olderThan age: Duration, because reason: String) async {
+    package func reconnect(for tag: HashTag, olderThan age: Duration) async {
         guard let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return }
         self.topology.failed(endpoint)
         for eventLoop in self.eventLoopGroup.makeIterator() {
             _ = try? await self.onLoop(eventLoop) { connections in
-                connections.reconnect(to: endpoint, olderThan: TimeAmount(age), because: reason)
+                connections.reconnect(to: endpoint, olderThan: TimeAmount(age))
+                return eventLoop.makeSucceededVoidFuture()
+            }.get()
+        }
+    }
+
+    /// Replaces the connections for a tag that lead to that server, if it is one that may lose its address to another; commands that wait on them
+    /// fail with `disconnected`.
+    package func leave(_ server: RedisServerIdentity, for tag: HashTag) async {
+        guard self.topology.hasOneAddress, let endpoint = self.topology.endpoint(forSlot: tag.slot) else { return }
+        for eventLoop in self.eventLoopGroup.makeIterator() {
+            _ = try? await self.onLoop(eventLoop) { connections in
+                connections.leave(server, at: endpoint)
                 return eventLoop.makeSucceededVoidFuture()
             }.get()
         }

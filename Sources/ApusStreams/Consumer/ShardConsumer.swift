@@ -606,8 +606,7 @@ package final class ShardConsumer: Sendable {
         Task {
             for watcher in self.watchers { await watcher.connection.reconnect() }
             for client in [self.streams.client] + self.feeds.compactMap(\.site?.client) {
-                let reason = "the server did not answer reads"
-                await client.reconnect(for: self.tag, olderThan: StreamLimits.readSilenceMax, because: reason)
+                await client.reconnect(for: self.tag, olderThan: StreamLimits.readSilenceMax)
             }
         }
     }

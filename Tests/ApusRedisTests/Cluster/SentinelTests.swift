@@ -48,7 +48,7 @@ import Testing
                 // Every connection is made anew, again and again, until the old master has learned what it is.
                 var written: Int64 = 2
                 while try await group.master.command("ROLE").root.element(0)?.string == "master" {
-                    await client.reconnect(for: self.tag, olderThan: .zero, because: "of this test")
+                    await client.reconnect(for: self.tag, olderThan: .zero)
                     written += 1
                     #expect(try await self.increment(client) == written)
                 }
