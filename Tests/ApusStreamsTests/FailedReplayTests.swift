@@ -72,7 +72,12 @@ import Testing
         }
     }
 
-    @Test func `A replay replaces the connections that lead to the server which had the address before`() async throws {
+    /// Runs `body` with a client of an address and the log of a shard there.
+    ///
+    /// - Parameter body: gets also what leads the address to another server, for connections that are made from then on.
+    private static func withAddress(
+        _ body: (_ client: RedisClient, _ log: ReplayLog, _ move: () -> Void) async throws -> Void
+    ) async throws {
         try await RedisServer.with { old in
             try await RedisServer.with { new in
                 let proxy = try await RedisProxy.start(to: old.port)
@@ -81,9 +86,8 @@ import Testing
                     eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                     logger: RecordingLog().logger,
                 )
-                let (tag, ping) = (HashTag("q0"), RedisCommand("PING"))
                 let log = ReplayLog(
-                    tag: tag,
+                    tag: HashTag("q0"),
                     client: client,
                     consumer: StreamConsumer(group: StreamGroup.dispatcher, name: "me"),
                     leaseMilliseconds: 600_000,
@@ -91,28 +95,66 @@ import Testing
                     observer: RecordingObserver(),
                     logger: RecordingLog().logger,
                 )
-                for eventLoop in client.eventLoopGroup.makeIterator() {
-                    _ = try await client.send(ping, on: tag, eventLoop: eventLoop).get()
-                }
-                let former = try await log.server()
-                proxy.redirect(to: new.port)
-                // It is the only connection that is made from now on, and the former server answers all others.
-                let blocking = client.blockingConnection(for: tag)
-                try await eventually("the log knows the new server") {
-                    let server = try await log.server()
-                    do throws(RedisError) {
-                        _ = try await blocking.send(ping, blocking: .zero, server: server)
-                        return true
-                    } catch  where error.code == .serverChanged {
-                        await log.replay(after: server)
-                        return false
-                    }
-                }
-                #expect(try await log.server() != former)
-                await blocking.close()
+                try await body(client, log) { proxy.redirect(to: new.port) }
                 await client.close()
                 await proxy.stop()
             }
+        }
+    }
+
+    @Test func `A replay replaces the connections that lead to the server which had the address before`() async throws {
+        try await Self.withAddress { client, log, move in
+            let ping = RedisCommand("PING")
+            for eventLoop in client.eventLoopGroup.makeIterator() {
+                _ = try await client.send(ping, on: log.tag, eventLoop: eventLoop).get()
+            }
+            let former = try await log.server()
+            move()
+            // It is the only connection that is made from now on, and the former server answers all others.
+            let blocking = client.blockingConnection(for: log.tag)
+            try await eventually("the log knows the new server") {
+                let server = try await log.server()
+                do throws(RedisError) {
+                    _ = try await blocking.send(ping, blocking: .zero, server: server)
+                    return true
+                } catch  where error.code == .serverChanged {
+                    await log.replay(after: server)
+                    return false
+                }
+            }
+            #expect(try await log.server() != former)
+            await blocking.close()
+        }
+    }
+
+    @Test func `A read that was meant for the former server ends no connection to one that is known by now`()
+        async throws
+    {
+        try await Self.withAddress { client, log, move in
+            let consumer = ShardConsumer(
+                tag: log.tag,
+                streams: SendStreams(client: client, keyspace: Keyspace(queueShards: 1, devicePartitions: 1)),
+                consumer: StreamConsumer(group: StreamGroup.dispatcher, name: "me"),
+                feeds: [ShardConsumer.Feed("{q0}in:express", inHandMax: 1, countPerRead: 1)],
+                leaseMilliseconds: 600_000,
+                replayLog: log,
+                observer: RecordingObserver(),
+                logger: RecordingLog().logger,
+            ) { _, _ in }
+            let eventLoop = client.eventLoopGroup.any()
+            func connection() async throws -> Int64? {
+                let question = RedisCommand("CLIENT", "ID")
+                return try await client.send(question, on: log.tag, eventLoop: eventLoop).get().root.integer
+            }
+            let former = try await log.server()
+            move()
+            await client.leave(former, for: log.tag)
+            await log.replay(after: former)
+            #expect(try await log.server() != former)
+            let known = try await connection()
+            let error = RedisError(.serverChanged, "the server is another one")
+            await consumer.recover(from: error, reading: [], on: former)
+            #expect(try await connection() == known)
         }
     }
 }

@@ -274,8 +274,9 @@ package final class ShardConsumer: Sendable {
     }
 
     private func perform(_ read: FetchScheduler.OwnRead) async {
+        var server: RedisServerIdentity?
         do {
-            let server = try await self.replayLog?.serverForReading()
+            server = try await self.replayLog?.serverForReading()
             try await self.reread([read.stream])
             let reader = self.sites[read.stream]?.reader ?? self.reader
             let asked = ContinuousClock.now
@@ -283,7 +284,7 @@ package final class ShardConsumer: Sendable {
             self.take(entries, of: [read.stream], asked: asked)
             self.state.withLock { $0.scheduler.ended(read, with: entries.count) }
         } catch {
-            await self.recover(from: error, reading: [read.stream])
+            await self.recover(from: error, reading: [read.stream], on: server)
             self.state.withLock { $0.scheduler.ended(read, with: nil) }
         }
         self.pump()
@@ -297,8 +298,9 @@ package final class ShardConsumer: Sendable {
                 continue
             }
             var counts: [String: Int] = [:]
+            var server: RedisServerIdentity?
             do {
-                let server = try await self.replayLog?.serverForReading()
+                server = try await self.replayLog?.serverForReading()
                 try await self.reread(watch.streams)
                 let asked = ContinuousClock.now
                 let entries = try await self.reader.read(
@@ -316,7 +318,7 @@ package final class ShardConsumer: Sendable {
                     await executor.tick(every: rest)
                 }
             } catch {
-                await self.recover(from: error, reading: watch.streams)
+                await self.recover(from: error, reading: watch.streams, on: server)
             }
             self.state.withLock { $0.scheduler.watchEnded(group: group, with: counts) }
             self.pump()
@@ -358,12 +360,15 @@ package final class ShardConsumer: Sendable {
 
     /// Restores streams and groups that have vanished, as when Redis came back empty. What was in a vanished stream is lost, which is
     /// logged as an error.
-    private func recover(from error: any Error, reading streams: [String]) async {
+    ///
+    /// - Parameter server: the server that the read was meant for; nil when it has failed before that was known.
+    func recover(from error: any Error, reading streams: [String], on server: RedisServerIdentity? = nil) async {
         let code = (error as? RedisError)?.code
         if code == .serverChanged {
-            if let replayLog = self.replayLog, let server = try? await replayLog.server() {
-                await replayLog.replay(after: server)
-            }
+            guard let replayLog = self.replayLog else { return }
+            // Of another server, which a replay has found since, nothing has failed.
+            if let server { return await replayLog.replay(after: server) }
+            if let known = try? await replayLog.server() { await replayLog.replay(after: known) }
             return
         }
         guard !self.isStopping else { return }
