@@ -313,7 +313,7 @@ import Testing
         #expect(scheduler.watch(group: 2) == FetchScheduler.Watch(feeds: [0, 2], streams: ["bulk", "plan"], count: 1))
     }
 
-    @Test(arguments: [(16, 4), (100, 1)])
+    @Test(arguments: [(16, 4), (100, 2)])
     func `The streams of one blocking read share the bytes that its answer may have`(_ kibibytes: Int, _ count: Int) {
         let streams = (0..<64).map { "s\($0)" }
         var scheduler = FetchScheduler(
@@ -333,6 +333,9 @@ import Testing
         for read in alone { scheduler.ended(read, with: 0) }
         let watch = scheduler.watch(group: 0)
         #expect(watch?.streams.count == 64 && watch?.count == count)
+        // One that may have more is read by itself, however large its entries, or those of another, may be.
+        scheduler.watchEnded(group: 0, with: ["s0": count, "s1": count - 1])
+        #expect(scheduler.takeOwnReads().map(\.stream) == ["s0"])
     }
 
     @Test func `A blocking read that found little rests, and its streams are not read by themselves meanwhile`() {

@@ -62,11 +62,13 @@ struct FetchScheduler {
         var credit: Int { self.credit(streamsPerRead: 1) }
 
         /// Returns the number of entries that a read of so many streams may bring of this one: one answer brings those of all, so that each
-        /// has its part of the bytes, but at least one entry while there is room.
+        /// has its part of the bytes. While there is room it is one entry at least, and two beside other streams: of one alone nobody could tell
+        /// whether the stream has more.
         func credit(streamsPerRead: Int) -> Int {
             let bytes = self.bytesInHandMax - self.heldBytes
             guard bytes > 0, !self.isPaused else { return 0 }
-            return max(0, min(self.inHandMax - self.busyCount, max(1, bytes / streamsPerRead / self.bytesExpected)))
+            let share = max(min(2, streamsPerRead), bytes / streamsPerRead / self.bytesExpected)
+            return max(0, min(self.inHandMax - self.busyCount, share))
         }
         var hasRoom: Bool { self.busyCount - self.queue.count < self.inHandMax }
     }
