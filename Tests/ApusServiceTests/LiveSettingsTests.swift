@@ -36,15 +36,18 @@ import Testing
         withExtendedLifetime(folder) {}
     }
 
-    @Test func `A file that has lost all of its entries or apps is refused, and changes nothing`() throws {
+    @Test func `A file that has lost all of its entries, its apps or its keys is refused, and changes nothing`() throws
+    {
         let folder = try TemporaryFolder()
-        let yaml = "drain_timeout: 2s\napps: {shop: {}}"
-        let file = try folder.write("apus.yaml", yaml)
+        let keys = try folder.write("keys", String(repeating: "1", count: 64))
+        let store = "store: {encryption_key_file: \(keys)}"
+        let file = try folder.write("apus.yaml", "drain_timeout: 2s\napps: {shop: {}}\n\(store)")
         let live = try LiveSettings<NoSettings>(SettingsSource(file: file, environment: [:]), for: .feedback)
         let before = live.current
         for (text, lost) in [
             ("", "entries"), ("# Nothing yet\n", "entries"), ("drain_timeout: 3s", "apps"),
-            ("drain_timeout: 3s\napps: {}", "apps"),
+            ("drain_timeout: 3s\napps: {}\n\(store)", "apps"),
+            ("drain_timeout: 3s\napps: {shop: {}}", "keys of records (store.encryption_key_file)"),
         ] {
             try folder.write("apus.yaml", text)
             guard case .refused(let error) = live.reload() else {
@@ -55,7 +58,7 @@ import Testing
             #expect(error.issues.map(\.description) == ["\(file): has lost all of its \(lost): \(cure)"])
             #expect(live.current == before && live.refusal == error.sentence)
         }
-        try folder.write("apus.yaml", "apps: {other: {}}")
+        try folder.write("apus.yaml", "apps: {other: {}}\n\(store)")
         #expect(live.reload() == .taken && live.refusal == nil)
         withExtendedLifetime(folder) {}
     }

@@ -137,7 +137,7 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
     }
 
     /// Reads the configuration again for a service that runs. A file that is cut or emptied while it is written is valid, so one that has lost
-    /// all of its entries or apps is refused.
+    /// all of its entries, its apps or the keys of records is refused.
     private func loadAgain() throws(SettingsError) -> Settings<Own> {
         let former = self.current
         let settings = try self.source.load(Own.self, for: self.service)
@@ -146,6 +146,9 @@ public final class LiveSettings<Own: ServiceSettings>: Sendable {
             lost = "entries"
         } else if settings.common.apps.isEmpty, !former.common.apps.isEmpty {
             lost = "apps"
+        } else if settings.common.store.encryptionKeys.isEmpty, !former.common.store.encryptionKeys.isEmpty {
+            // Records would be written in the clear.
+            lost = "keys of records (store.encryption_key_file)"
         } else {
             return settings
         }
