@@ -23,10 +23,12 @@ struct NotificationRulesTests {
         #expect(self.check { $0.clickAction = name + "a" } == "too_long notification.click_action")
     }
 
-    @Test func `A badge is at most what every provider takes`() {
+    @Test func `A badge is at most what every provider takes, but for a send that was accepted before`() {
         #expect(self.check { $0.badge = .set(Limits.badgeMax) } == "sent")
         #expect(self.check { $0.badge = .set(Limits.badgeMax + 1) } == "invalid_value notification.badge_set")
         #expect(self.check { $0.badge = .increment(.max) } == "invalid_value notification.badge_increment")
+        let old = notification(.alert) { $0.badge = .set(.max) }
+        #expect(refusal { try NotificationRules.check(old, isAccepted: true) } == "sent")
     }
 
     @Test("localisation arguments")

@@ -7,7 +7,8 @@ package import ApusMessages
 package enum NotificationRules {
     /// Checks all rules.
     ///
-    /// - Parameter isAccepted: true when the send was accepted before; members that its kind cannot carry are then ignored.
+    /// - Parameter isAccepted: true when the send was accepted before; members that its kind cannot carry are then ignored, and its badge may be
+    ///   any.
     package static func check(_ notification: Notification, isAccepted: Bool = false) throws(Problem) {
         try Self.checkTexts(notification)
         try Self.checkAppearance(notification)
@@ -15,7 +16,10 @@ package enum NotificationRules {
         try Self.checkVariants(notification)
         try Self.checkExpiry(notification)
         try Self.checkKind(notification)
-        if !isAccepted { try KindRules.check(notification) }
+        if !isAccepted {
+            if let badge = notification.badge { try Self.checkBadge(badge) }
+            try KindRules.check(notification)
+        }
     }
 
     /// The maximum bytes of a packed command whose notification, if it is plain, fits every provider's payload: each byte of it can become
@@ -73,11 +77,6 @@ package enum NotificationRules {
             try FieldRules.collapseKey(notification.collapseKey, "notification.collapse_key")
         }
         if let sound = notification.sound { try Self.checkSound(sound) }
-        switch notification.badge {
-        case .set(let number): try Self.checkBadge(number, "notification.badge_set")
-        case .increment(let number): try Self.checkBadge(number, "notification.badge_increment")
-        case nil: break
-        }
         if let score = notification.relevanceScore {
             let valid = notification.kind == .liveActivity ? score.isFinite : (0...1).contains(score)
             guard valid else {
@@ -90,8 +89,15 @@ package enum NotificationRules {
         }
     }
 
-    private static func checkBadge(_ number: UInt32, _ field: String) throws(Problem) {
-        guard number <= Limits.badgeMax else { throw Problem(.invalid, field, "must be at most \(Limits.badgeMax)") }
+    private static func checkBadge(_ badge: Notification.Badge) throws(Problem) {
+        let (number, name) =
+            switch badge {
+            case .set(let number): (number, "badge_set")
+            case .increment(let number): (number, "badge_increment")
+            }
+        guard number <= Limits.badgeMax else {
+            throw Problem(.invalid, "notification.\(name)", "must be at most \(Limits.badgeMax)")
+        }
     }
 
     private static func checkClickAction(_ action: String, _ field: String) throws(Problem) {
