@@ -16,7 +16,8 @@ struct KindRulesTests {
     private static let ofAlerts: [(String, Change)] = [
         ("subtitle", { $0.subtitle = "x" }), ("subtitle_loc_key", { $0.subtitleLocKey = "x" }),
         ("launch_image", { $0.launchImage = "x" }), ("image", { $0.image = "https://example.com/" }),
-        ("badge", { $0.badge = .increment(1) }), ("category", { $0.category = "x" }),
+        ("badge_set", { $0.badge = .set(1) }), ("badge_increment", { $0.badge = .increment(1) }),
+        ("category", { $0.category = "x" }),
         ("thread_id", { $0.threadID = "x" }), ("mutable_content", { $0.mutableContent = true }),
         ("interruption_level", { $0.interruptionLevel = .active }), ("target_content_id", { $0.targetContentID = "x" }),
         ("filter_criteria", { $0.filterCriteria = "x" }),

@@ -350,6 +350,10 @@ extension Fixture {
                 ["#/notification/body"]
             ),
             (
+                #"{"target":{"topic":"a"},"notification":{"kind":"background","badge_set":1}}"#,
+                ["#/notification/badge_set"]
+            ),
+            (
                 #"{"target":{"topic":"a"},"notification":{"data":{"apus.send":"a"}}}"#,
                 ["#/notification/data/apus.send"]
             ),

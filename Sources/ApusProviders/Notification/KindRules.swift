@@ -8,11 +8,13 @@ internal import ApusMessages
 enum KindRules {
     /// The members of a notification, by the last name of their path.
     private enum Member: String {
-        case title, subtitle, body, image, sound, badge, category, variants, tag, color
+        case title, subtitle, body, image, sound, category, variants, tag, color
         case titleLocKey = "title_loc_key"
         case subtitleLocKey = "subtitle_loc_key"
         case bodyLocKey = "body_loc_key"
         case launchImage = "launch_image"
+        case badgeSet = "badge_set"
+        case badgeIncrement = "badge_increment"
         case threadID = "thread_id"
         case contentAvailable = "content_available"
         case mutableContent = "mutable_content"
@@ -34,7 +36,8 @@ enum KindRules {
             case .body: !notification.body.isEmpty
             case .image: !notification.image.isEmpty
             case .sound: notification.sound != nil
-            case .badge: notification.badge != nil
+            case .badgeSet: if case .set? = notification.badge { true } else { false }
+            case .badgeIncrement: if case .increment? = notification.badge { true } else { false }
             case .category: !notification.category.isEmpty
             case .variants: !notification.variants.isEmpty
             case .tag: !notification.tag.isEmpty
@@ -64,8 +67,8 @@ enum KindRules {
     private static let words: [Member] = [.title, .body, .titleLocKey, .bodyLocKey]
     /// The members that only alerts support, besides title, body and sound.
     private static let ofAlerts: [Member] = [
-        .subtitle, .subtitleLocKey, .launchImage, .image, .badge, .category, .threadID, .mutableContent,
-        .interruptionLevel, .targetContentID, .filterCriteria,
+        .subtitle, .subtitleLocKey, .launchImage, .image, .badgeSet, .badgeIncrement, .category, .threadID,
+        .mutableContent, .interruptionLevel, .targetContentID, .filterCriteria,
     ]
     /// The members that only Android and browsers show.
     private static let ofOtherScreens: [Member] = [.channelID, .tag, .clickAction, .color]

@@ -176,6 +176,6 @@ struct APNsFinishedPayloadTests {
         #expect(refused { $0.apnsJSON = #"{"aps":{"alert":"x"}}"# } == "contradiction \(Self.field)")
         #expect(refused { $0.apnsJSON = #"{"mdm":1}"# } == "missing_value notification.data[mdm]")
         #expect(refused { $0.title = "x" } == "contradiction notification.title")
-        #expect(refused { $0.badge = .set(1) } == "contradiction notification.badge")
+        #expect(refused { $0.badge = .set(1) } == "contradiction notification.badge_set")
     }
 }

@@ -127,7 +127,7 @@ struct APNsRendererTests {
     @Test("a background push shows nothing")
     func backgroundPayload() {
         let changes: [(field: String, change: (inout Notification) -> Void)] = [
-            ("title", { $0.title = "x" }), ("body", { $0.body = "x" }), ("badge", { $0.badge = .set(1) }),
+            ("title", { $0.title = "x" }), ("body", { $0.body = "x" }), ("badge_set", { $0.badge = .set(1) }),
             ("sound", { $0.sound = Notification.Sound() }), ("mutable_content", { $0.mutableContent = true }),
             ("body_loc_key", { $0.bodyLocKey = "x" }), ("image", { $0.image = "https://example.com/" }),
             ("apns_json", { $0.apnsJSON = #"{"aps":{"alert":"x"}}"# }),
