@@ -9,7 +9,7 @@ internal import Synchronization
 package final class AppsOfDispatchers: Sendable {
     private struct State {
         var known: Set<String> = []
-        /// The time at which the routes could not be read; nil before that.
+        /// The time at which a read of the routes failed; nil before that.
         var failedAt: UnixMilliseconds?
     }
 
@@ -35,7 +35,8 @@ package final class AppsOfDispatchers: Sendable {
         do {
             found = try await self.routes.apps(patience: Installation.originalPatience)
         } catch {
-            self.state.withLock { $0.failedAt = now }
+            let failedAt = self.clock.now()
+            self.state.withLock { $0.failedAt = failedAt }
             return
         }
         self.state.withLock { $0.known.formUnion(found) }
