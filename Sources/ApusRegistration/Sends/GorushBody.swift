@@ -270,6 +270,8 @@ struct GorushNotification {
         activity.dismissAt = time("dismissal-date")
         self.notification.liveActivity = activity
         self.notification.kind = .liveActivity
+        // It changes what the screen shows, and wakes no app.
+        self.notification.contentAvailable = false
     }
 
     // MARK: Commands
