@@ -152,6 +152,28 @@ import Testing
                     $0.notification.image = "http://shop.example/a.png"
                 }, "--notification image: must be an https URL"
             ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.title = String(repeating: "t", count: Limits.textBytesMax + 1)
+                }, "--title: must be at most"
+            ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.body = "b"
+                    $0.title = ""
+                    $0.notification.kind = .background
+                }, "--body: cannot be used here"
+            ),
+            (
+                {
+                    $0.topic = "news"
+                    $0.title = ""
+                    $0.notification.title = "t"
+                    $0.notification.kind = .background
+                }, "--notification title: cannot be used here"
+            ),
         ]
         for (change, expected) in cases {
             let error = self.usageError(self.order(change))

@@ -97,7 +97,7 @@ package struct SendArguments: Hashable, Sendable {
             try NotificationRules.check(command.notification)
             try SendCommandRules.checkWorth(of: command, now: now)
         } catch {
-            throw UsageError(description: "\(Self.option(of: error.field)): \(error.detail)")
+            throw UsageError(description: "\(self.option(of: error.field)): \(error.detail)")
         }
         return command
     }
@@ -139,7 +139,10 @@ package struct SendArguments: Hashable, Sendable {
         ("app", "--app"), ("id", "--id"), ("notification.ttl_ms", "--ttl"), ("notification", "--notification"),
     ]
 
-    private static func option(of field: String) -> String {
+    private func option(of field: String) -> String {
+        // These replace the texts of --notification.
+        if field == "notification.title", !self.title.isEmpty { return "--title" }
+        if field == "notification.body", !self.body.isEmpty { return "--body" }
         guard let (prefix, option) = Self.options.first(where: { field.hasPrefix($0.field) }) else { return field }
         let rest = field.dropFirst(prefix.count).drop { $0 == "." }
         return rest.isEmpty ? option : "\(option) \(rest)"
