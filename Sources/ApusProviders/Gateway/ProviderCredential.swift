@@ -7,7 +7,7 @@ package import NIOCore
 package protocol ProviderCredential: AnyObject, Sendable {
     /// Returns the current credential; waits while the first one is being fetched.
     func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>
-    /// Records that the provider has accepted a request. Each gateway tells of it once a minute at most.
+    /// Records that the provider has accepted a request. Each gateway tells of it once a minute at most, and after each refusal of a header.
     func accepted()
     /// Records that the provider called a header stale, and returns its successor; the same header if the provider has accepted it with others.
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant>

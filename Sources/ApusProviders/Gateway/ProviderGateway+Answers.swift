@@ -27,6 +27,7 @@ extension ProviderGateway {
     @inline(__always)
     private func recordAccepted(_ request: RequestSlots.Request, now: UInt64) {
         self.acceptedNumber = request.credential
+        self.refusedInARow = 0
         guard now >= self.tellsAcceptanceAt else { return }
         self.tellsAcceptanceAt = now &+ Self.acceptanceNanoseconds
         self.credential.accepted()
@@ -77,10 +78,10 @@ extension ProviderGateway {
     }
 
     /// Returns true if the refusal of a header that was signed anew lately is about the recipient alone: others were accepted with it since,
-    /// or with the header before, with which this recipient was refused, too.
+    /// or with the header before, with which this recipient was refused, too. After many of them in a row it may be about the header all the same.
     private func isAboutRecipient(_ request: RequestSlots.Request) -> Bool {
         guard self.configuration.bindsRecipients, let renewedAt,
-            Self.now() < renewedAt &+ Self.renewalNanoseconds
+            Self.now() < renewedAt &+ Self.renewalNanoseconds, self.refusedInARow < Self.refusedInARowMax
         else { return false }
         return self.acceptedNumber == request.credential || self.refusedRecipients.contains(request.recipient)
     }
@@ -104,6 +105,7 @@ extension ProviderGateway {
         switch what {
         // A newly signed header that others are accepted with is not at fault: this recipient alone waits.
         case .staleCredential where self.isAboutRecipient(request):
+            self.refusedInARow += 1
             let wait = Self.recipientPauseMilliseconds
             return .deferred(Deferral(.credentials, scope: .device, retryAfterMilliseconds: wait))
         case .staleCredential:

@@ -16,6 +16,9 @@ extension ProviderGateway {
         guard let stale = self.authorization else { return }
         self.authorization = nil
         self.authorizationNumber &+= 1
+        self.refusedInARow = 0
+        // The next acceptance is news.
+        self.tellsAcceptanceAt = 0
         self.pool.doubt()
         self.await(self.credential.rejected(stale, on: self.eventLoop), after: stale)
     }

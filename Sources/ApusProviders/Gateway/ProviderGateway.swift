@@ -53,6 +53,9 @@ package final class ProviderGateway {
     /// The maximum number of recipients that are at fault themselves when they are refused with a header that others were accepted with, and
     /// again with the next one. The refusal of further ones is about the header.
     static let refusedRecipientsMax = 4
+    /// The maximum number of refusals in a row that are about their recipients alone. After that the credential is asked whether others are
+    /// still accepted with it.
+    static let refusedInARowMax = 16
     /// The wait of a recipient that is refused with a header that others are accepted with.
     static let recipientPauseMilliseconds: Int64 = 300_000
 
@@ -113,6 +116,8 @@ package final class ProviderGateway {
     var renewedAt: UInt64?
     /// The recipients that were refused with the header before, though others were accepted with it.
     var refusedRecipients: Set<UInt32> = []
+    /// The number of refusals that were about their recipients alone, since a request was accepted or the credential was asked.
+    var refusedInARow = 0
     /// True while nothing is sent until an operator has corrected the configuration.
     package internal(set) var isHeld = false
 

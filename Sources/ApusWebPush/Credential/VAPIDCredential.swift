@@ -14,6 +14,9 @@ package final class VAPIDCredential: ProviderCredential {
     static let refreshMilliseconds: Int64 = 3_600_000
     /// The time after a refusal within which another one is no matter of the token's age.
     static let refusalMilliseconds: Int64 = 3_600_000
+    /// The maximum number of refusals that are about their recipients since a push service last accepted a token. A gateway tells of one in
+    /// `ProviderGateway.refusedInARowMax`.
+    package static let excusedMax = 64
 
     private struct Entry {
         var token: VAPIDToken
@@ -23,12 +26,14 @@ package final class VAPIDCredential: ProviderCredential {
         var refusedAt: UnixMilliseconds?
         /// The time at which it last accepted one, on whatever event loop.
         var acceptedAt: UnixMilliseconds?
+        /// The number of refusals since then that were about their recipients.
+        var excused = 0
         /// True when it has refused a freshly signed one too.
         var isRefused = false
 
-        /// Returns true if the push service has accepted the key lately: then a refusal is about its recipient.
+        /// Returns true if the push service has accepted the key lately, and not refused it too often since: then a refusal is about its recipient.
         func isAccepted(now: UnixMilliseconds) -> Bool {
-            guard let acceptedAt else { return false }
+            guard let acceptedAt, self.excused < VAPIDCredential.excusedMax else { return false }
             return (0..<VAPIDCredential.refusalMilliseconds).contains(now.milliseconds(since: acceptedAt))
         }
     }
@@ -84,6 +89,7 @@ package final class VAPIDCredential: ProviderCredential {
         let now = self.clock.now()
         self.entries.withLock { entries in
             entries[origin]?.acceptedAt = now
+            entries[origin]?.excused = 0
             entries[origin]?.isRefused = false
         }
     }
@@ -100,9 +106,12 @@ package final class VAPIDCredential: ProviderCredential {
                 return entry.isRefused ? Self.refused(origin) : Self.usable(entry)
             }
             if let refusedAt = entry.refusedAt, now.milliseconds(since: refusedAt) < Self.refusalMilliseconds {
-                guard !entry.isAccepted(now: now) else { return Self.usable(entry) }
-                entries[origin]?.isRefused = true
-                return Self.refused(origin)
+                guard entry.isAccepted(now: now) else {
+                    entries[origin]?.isRefused = true
+                    return Self.refused(origin)
+                }
+                entries[origin]?.excused += 1
+                return Self.usable(entry)
             }
             return self.sign(for: origin, now: now, &entries, refusedAt: now)
         }
@@ -125,8 +134,8 @@ package final class VAPIDCredential: ProviderCredential {
             {
                 entries[oldest.key] = nil
             }
-            let acceptedAt = entries[origin]?.acceptedAt
-            let entry = Entry(token: token, header: header, usedAt: now, refusedAt: refusedAt, acceptedAt: acceptedAt)
+            var entry = Entry(token: token, header: header, usedAt: now, refusedAt: refusedAt)
+            if let former = entries[origin] { (entry.acceptedAt, entry.excused) = (former.acceptedAt, former.excused) }
             entries[origin] = entry
             self.minted(true)
             return Self.usable(entry)

@@ -311,6 +311,38 @@ import Testing
         try await provider.stop()
     }
 
+    @Test("D99 when a push service refuses many in a row, the credential is asked whether it still accepts others")
+    func refusedInARow() async throws {
+        let provider = try await FakeProvider.start { connection, request in
+            connection.respond(request, request.path.hasPrefix("/other") ? 401 : 201)
+        }
+        let asked = Tally()
+        let kept = KeptCredential(asked)
+        let (gateway, _) = try await self.start(provider) { _ in kept }
+        var tag: UInt64 = 0
+        func submit(_ recipient: String) async throws -> Deferral? {
+            tag += 1
+            let own = tag
+            try await Self.submit(gateway, own, "localhost \(recipient)")
+            try await gateway.until { $0.outcomes[own] != nil }
+            guard case .deferred(let deferral)? = try await gateway.look({ $0.outcomes[own] }) else { return nil }
+            return deferral
+        }
+        #expect(try await submit("a") == nil)
+        for round in 1...2 {
+            #expect(try await submit("other")?.isFree == true)
+            #expect(asked.count == round)
+            for number in 0..<ProviderGateway.refusedInARowMax {
+                #expect(try await submit("other\(number)")?.isFree == false)
+            }
+        }
+        #expect(try await submit("b") == nil)
+        #expect(try await submit("other")?.isFree == false)
+        #expect(asked.count == 2)
+        try await gateway.drain()
+        try await provider.stop()
+    }
+
     @Test("D99 a browser that is refused on several event loops waits alone, and its push service goes on")
     func refusedOnLoops() async throws {
         let provider = try await FakeProvider.start { connection, request in
@@ -903,6 +935,28 @@ private final class NumberedCredential: ProviderCredential {
 
     func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
         self.header.withLock { $0 = nil }
+        return self.grant(on: eventLoop)
+    }
+
+    func renewedTooOften() {}
+    func restored() {}
+    var expiresAt: UnixMilliseconds? { nil }
+}
+
+/// Keeps its token when it is refused, because others are accepted with it, and counts the refusals.
+private final class KeptCredential: ProviderCredential {
+    private let refusals: Tally
+    private let header = try? HeaderValue("kept")
+
+    init(_ refusals: Tally) { self.refusals = refusals }
+
+    func grant(on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        let grant = self.header.map { CredentialGrant.usable($0, askAgainAt: UnixMilliseconds(.max)) }
+        return eventLoop.makeSucceededFuture(grant ?? .paused(detail: "no header"))
+    }
+
+    func rejected(_ header: HeaderValue, on eventLoop: any EventLoop) -> EventLoopFuture<CredentialGrant> {
+        self.refusals.add()
         return self.grant(on: eventLoop)
     }
 

@@ -170,6 +170,25 @@ struct VAPIDTests {
         #expect(try self.header(try await connection.grant(on: loop).get()) === second)
     }
 
+    @Test func `A token is at fault when many recipients were refused since others were accepted`() async throws {
+        let credential = VAPIDCredential(keys: [try self.key()], clock: Clock(seconds: self.start))
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let connection = credential.credential(for: Origin(host: "a.example"))
+        let first = try self.header(try await connection.grant(on: loop).get())
+        connection.accepted()
+        let second = try self.header(try await connection.rejected(first, on: loop).get())
+        for _ in 0..<2 {
+            for _ in 0..<VAPIDCredential.excusedMax {
+                #expect(try self.header(try await connection.rejected(second, on: loop).get()) === second)
+            }
+            guard case .paused = try await connection.rejected(second, on: loop).get() else {
+                Issue.record("it is not paused")
+                return
+            }
+            connection.accepted()
+        }
+    }
+
     @Test(
         "Subjects that push services refuse are refused",
         arguments: [
