@@ -125,6 +125,11 @@ private func register(_ token: String, asOf: UnixMilliseconds? = nil) -> Registr
             try await fixture.withSecondService {
                 let keys = fixture.installation.streams.keys(shard: 0)
                 try await eventually("both read the stream") {
+                    // A consumer is known once it has got an entry.
+                    let action = RegistrationCommand.Action.register(
+                        DeviceRegistration(device: "first", provider: .fcm, token: "t-first")
+                    )
+                    try await fixture.write(try RegistrationCommand(app: "shop", action: action).encode(), to: keys)
                     let question = RedisCommand("XINFO", "CONSUMERS", .text(keys.register), "registration")
                     let consumers = try? await fixture.client.send(question, on: keys.tag)
                     return consumers?.root.count == 2
