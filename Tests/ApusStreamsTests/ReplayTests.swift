@@ -867,7 +867,8 @@ import Testing
             resuming.cancel()
             fixture.server.resume()
             #expect(try await state == .running)
-            #expect(try await calls() - before == 2)
+            // The replay leaves the connection, over which the call may have been made once more.
+            #expect(try await calls() - before >= 2)
             #expect(try await bench.accepted() == 1)
             #expect(try await bench.report(unit, 2, 0b11) == .running)
         }
