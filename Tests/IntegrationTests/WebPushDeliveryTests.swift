@@ -775,7 +775,7 @@ import Testing
                 return Dictionary(rows) { first, _ in first }
             }
             func taken(_ answer: [String: Any]) async throws -> [Provider: Int] {
-                let send = try #require(answer["replacement"] as? String)
+                let send = try #require((answer["replacements"] as? [String])?.first)
                 let expected = replaced(answer).values.count { $0 }
                 try await eventually("the replacement has arrived") {
                     fleet.accepted(of: send).count == expected
