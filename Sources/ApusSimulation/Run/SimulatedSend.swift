@@ -38,6 +38,8 @@ final class SimulatedSend: @unchecked Sendable {
     var listsRecipients = false
     /// True when its publisher has mailboxes of its own, where only a dispatcher can tell whether its id or its key was used before.
     var usesOwnMailbox = false
+    /// The number of the shard into whose mailbox its publisher writes it by itself, whatever its home is; nil when a publisher of ours does.
+    var foreignShard: Int?
     /// True when every dispatcher dies that is about to send it to a phone.
     var isPoison = false
     /// The time before which nobody pauses it: an attempt that was not answered may take effect until then.

@@ -27,6 +27,8 @@ extension Simulation {
     static let badgedMax = 8
     /// Every so many sends one is published over HTTP.
     static let overHTTPEvery = 4
+    /// Every so many sends one is written into the mailbox of any shard by its publisher itself.
+    static let foreignEvery = 7
     /// Every so many sends one has a rate of its own, in recipients per second.
     static let pacedEvery = 6
     static let ratePerSecond: UInt32 = 5
@@ -100,9 +102,12 @@ extension Simulation {
         let keepsReceipts = self.plan.masters == 1 || !self.plan.hasCopy || self.plan.hasReplica
         send.usesOwnMailbox = ownNumber % Self.ownMailboxEvery == Self.ownMailboxEvery - 1 && keepsReceipts
         send.usesHTTP = ownNumber % Self.overHTTPEvery == Self.overHTTPEvery - 2 && !send.usesOwnMailbox
+        if ownNumber % Self.foreignEvery == 1, !send.usesOwnMailbox, !send.usesHTTP {
+            send.foreignShard = number % self.fleet.installation.keyspace.queueShards
+        }
         // Dispatchers decide which of two commands with one key is the first in such a mailbox, and there may be several. Over HTTP a key becomes
         // the id.
-        if send.usesOwnMailbox || send.usesHTTP { send.hasTwin = false }
+        if send.usesOwnMailbox || send.usesHTTP || send.foreignShard != nil { send.hasTwin = false }
         send.isPoison = self.isNextPoison
         self.isNextPoison = false
         self.sends.append(send)
@@ -113,6 +118,9 @@ extension Simulation {
     func publish(_ send: SimulatedSend) {
         let fleet = self.fleet
         guard !send.usesHTTP else { return fleet.begin(fleet.outside) { try await self.publishOverHTTP(send) } }
+        if let shard = send.foreignShard {
+            return fleet.begin(fleet.outside) { try await self.write(send, intoMailboxOf: shard) }
+        }
         let publisher = send.usesOwnMailbox ? fleet.namedPublisher : fleet.publisher
         fleet.begin(fleet.outside) {
             var command = send.command(wallOffset: SimulatedFleet.wallOffset)
@@ -175,6 +183,22 @@ extension Simulation {
             if self.isTooLate(for: send) { return }
             try await Task.sleep(for: .seconds(1))
         }
+    }
+
+    /// Writes a send into the mailbox of a shard until Redis confirms it. What becomes of it is written in its home, so a loss of any master from then
+    /// on may be one of it.
+    private func write(_ send: SimulatedSend, intoMailboxOf shard: Int) async throws {
+        let streams = self.fleet.installation.streams
+        let keys = streams.keys(shard: shard)
+        let message = try send.command(wallOffset: SimulatedFleet.wallOffset).encode()
+        let command = RedisCommand("XADD", .text(keys.mailbox(send.lane)), "*", "m", .bytes(message))
+        while (try? await streams.client.send(command, on: keys.tag)) == nil {
+            if self.isTooLate(for: send) { return }
+            try await Task.sleep(for: .seconds(1))
+        }
+        self.fleet.logger.notice("written", metadata: ["send": "\(send.key)", "shard": "\(keys.tag)"])
+        send.published = send.published ?? self.scheduler.now
+        send.writes = self.fleet.masters.map { _ in .max }
     }
 
     /// Returns whether a send that was not confirmed has expired by the publisher's clock; then it is given up, and may be known to nobody.

@@ -23,7 +23,9 @@ extension SimulationAudit {
                 let end = receipts.first { !isLate($0) } ?? receipts.first
                 receipts.removeAll { isLate($0) && $0 != end }
             }
-            if send.usesOwnMailbox, let end = receipts.first(where: { $0.kind == .final }) ?? receipts.first {
+            if send.usesOwnMailbox || send.foreignShard != nil,
+                let end = receipts.first(where: { $0.kind == .final }) ?? receipts.first
+            {
                 // Each copy of a command that is refused has a receipt of its own there.
                 receipts.removeAll { $0.kind == .refused && $0 != end }
             }
