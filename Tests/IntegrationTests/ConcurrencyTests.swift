@@ -301,8 +301,8 @@ import Testing
             let check = try await StoreCheck.run(fleet.installation.store, AppID(Fleet.app))
             #expect(check.problems == [])
             #expect(check.deviceCount > 100)
-            // Every answered request is done to its last hint.
-            #expect(check.staleHints + check.unsettledTokens <= unanswered)
+            // Every answered request is done to its last hint; another one may leave those of its user and of its token.
+            #expect(check.staleHints + check.unsettledTokens <= 2 * unanswered)
             for service in [registration, dispatcher, feedback] { try await service.terminate() }
         }
     }
