@@ -67,7 +67,7 @@ package struct DeviceStore: Sendable {
     ///
     /// - Parameters:
     ///   - asOf: the time that the command is of; nil for the present. A device registered or changed later stays.
-    ///   - keepsUser: true to leave what leads from its user to it.
+    ///   - keepsUser: true to leave what leads from its user to it, who is forgotten.
     package func delete(
         _ app: AppID,
         _ device: DeviceID,
@@ -86,7 +86,7 @@ package struct DeviceStore: Sendable {
                     guard pruned.allSatisfy({ condition.isForOwner(of: $0) }) else { return .missing }
                     if let asOf, let newer = pruned.first(where: { asOf < $0.changedAt }) { return .ignored(newer) }
                     // An older registration may still come.
-                    if let asOf, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
+                    if let asOf, !keepsUser, try await !self.calls.noteRemoval(app, home.owner, asOf: asOf) { continue }
                     try await self.forgetPruned(home, asOf: asOf, forgetsHistory: true)
                     return .missing
                 }
@@ -97,7 +97,16 @@ package struct DeviceStore: Sendable {
             try condition.check(current)
             if let asOf, asOf < current.changedAt { return .ignored(current) }
             attempted = current
-            if try await self.calls.remove(current, home.owner, forgetsHistory: true, isRemembered: true, asOf: asOf) {
+            // Of a user who is forgotten the user's own removal keeps out what is older; the device may have become another's before that time, by a
+            // command that comes late.
+            let removedAt = keepsUser ? asOf.map { min($0, current.changedAt.advanced(byMilliseconds: 1)) } : asOf
+            if try await self.calls.remove(
+                current,
+                home.owner,
+                forgetsHistory: true,
+                isRemembered: true,
+                asOf: removedAt
+            ) {
                 try await self.forget(current, home, keepsUser: keepsUser)
                 return .deleted(current)
             }

@@ -132,6 +132,24 @@ struct RegisterTests {
         }
     }
 
+    @Test func `Forgetting a user keeps out no late command by which the device had become another's before`()
+        async throws
+    {
+        try await StoreFixture.with { fixture in
+            let (store, app, ann) = (fixture.store, fixture.app, try UserID("ann"))
+            let past = UnixMilliseconds(1_700_000_000_000)
+            func time(_ milliseconds: Int64) -> UnixMilliseconds { past.advanced(byMilliseconds: milliseconds) }
+            try await fixture.register("phone", user: "ann", asOf: time(0))
+            #expect(try await store.deleteDevices(app, ofUser: ann, asOf: time(3)).map(\.id) == ["phone"])
+            // The same once more, and one that comes late.
+            #expect(try await fixture.register("phone", user: "ann", asOf: time(0)).change == .ignored)
+            #expect(try await fixture.register("phone", user: "bob", asOf: time(2)).change == .created)
+            #expect(try await fixture.get("phone")?.record.user == "bob")
+            #expect(try await store.deleteDevices(app, ofUser: ann, asOf: time(3)) == [])
+            #expect(try await fixture.get("phone")?.record.user == "bob")
+        }
+    }
+
     @Test func `A registration or log-in that is older than the removal of its user leaves the user no device`()
         async throws
     {
