@@ -266,6 +266,9 @@ extension SimulationAudit {
         let unit = (try? WorkUnit.decode(letter.payload))?.send
         let command = (try? SendCommand.decode(letter.payload)).map { SendKey(app: $0.app, id: $0.id) }
         return letter.cause == .poison
-            && self.simulation.sends.contains { [unit, command].contains($0.key) && self.mayBeGivenUp($0) }
+            && self.simulation.sends.contains { send in
+                let twin = SendKey(app: send.key.app, id: send.twinID)
+                return [unit, command].contains { $0 == send.key || $0 == twin } && self.mayBeGivenUp(send)
+            }
     }
 }
